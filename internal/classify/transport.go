@@ -1,0 +1,85 @@
+package classify
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"time"
+)
+
+// TimeoutError is the cause that the proxy gives to a context whose time has run out, so that a timeout is known by its type.
+type TimeoutError struct {
+	What  string        // what ran out, such as "attempt timeout"
+	After time.Duration // its length
+}
+
+// Error says which time ran out.
+func (e *TimeoutError) Error() string { return fmt.Sprintf("no answer within the %s of %s", e.What, e.After) }
+
+// Timeout is true: it makes the error a timeout in the sense of net.Error.
+func (e *TimeoutError) Timeout() bool { return true }
+
+// Temporary completes net.Error.
+func (e *TimeoutError) Temporary() bool { return true }
+
+// CredentialError wraps what kept the proxy from applying its own credentials to an attempt; nothing was sent.
+type CredentialError struct{ Err error }
+
+// Error tells what is wrong with the credentials, without any of their values.
+func (e *CredentialError) Error() string { return "the proxy's credentials cannot be used: " + e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *CredentialError) Unwrap() error { return e.Err }
+
+// TruncatedError says that an answer began and did not end as it should.
+type TruncatedError struct{ Err error }
+
+// Error says that the answer broke off.
+func (e *TruncatedError) Error() string { return "the answer broke off: " + e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *TruncatedError) Unwrap() error { return e.Err }
+
+// transport classifies what went wrong on the way, by the types of the error chain and never by its text.
+func transport(err error) Verdict {
+	class, code := Transient, "transport"
+	var (
+		certificate *tls.CertificateVerificationError
+		credential  *CredentialError
+		truncated   *TruncatedError
+		dns         *net.DNSError
+		timeout     net.Error
+	)
+	switch {
+	case errors.As(err, &certificate):
+		return Verdict{Class: Permanent, Code: "certificate", Message: err.Error(), Aside: true,
+			Reason: "the upstream's certificate does not verify; asking again changes nothing"}
+	case errors.As(err, &credential):
+		class, code = Auth, "credentials"
+	case IsTimeout(err):
+		code = "timeout"
+	case errors.As(err, &truncated):
+		code = "truncated"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		code = "connection_refused"
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		code = "connection_reset"
+	case errors.As(err, &dns):
+		code = "name_not_resolved"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		code = "connection_closed"
+	case errors.As(err, &timeout):
+		code = "network"
+	}
+	return Verdict{Class: class, Code: code, Message: err.Error(), Reason: "no whole answer: " + code}
+}
+
+// IsTimeout reports whether the error is a time that ran out: the proxy's own or the network's.
+func IsTimeout(err error) bool {
+	var timeout net.Error
+	return errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()
+}
