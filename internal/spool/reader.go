@@ -1,0 +1,83 @@
+package spool
+
+import (
+	"fmt"
+	"io"
+)
+
+// reader reads a body from its first byte and holds a reference to it. One call of
+// Read at a time; Close may come at any moment.
+type reader struct {
+	body *Body
+	off  int64 // guarded by body.mu
+	err  error // guarded by body.mu; nil while open, then it holds no reference
+}
+
+// Read fills p as far as bytes are there and waits only if there is none.
+func (r *reader) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	b := r.body
+	b.mu.Lock()
+	for r.err == nil && r.off == b.written && !b.done {
+		b.more.Wait()
+	}
+	switch {
+	case r.err != nil:
+		defer b.mu.Unlock()
+		return 0, r.err
+	case r.off == b.written:
+		defer b.mu.Unlock()
+		if b.err != nil {
+			return 0, b.err
+		}
+		return 0, io.EOF
+	case b.file.File == nil:
+		defer b.mu.Unlock()
+		n := b.copyAt(p, r.off)
+		r.off += int64(n)
+		return n, nil
+	}
+	file, off, end := b.file, r.off, b.written
+	b.mu.Unlock() // no disk access under the lock; a Close meanwhile only closes the file after it
+
+	n, err := file.ReadAt(p[:min(int64(len(p)), end-off)], off)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r.off += int64(n)
+	switch {
+	case r.err != nil:
+		return 0, r.err
+	case n > 0:
+		return n, nil
+	case err == io.EOF: //nolint:errorlint // The contract of io.ReaderAt is plain io.EOF.
+		err = io.ErrUnexpectedEOF // somebody cut the file: it must not look complete
+	}
+	return 0, fmt.Errorf("read spilled body: %w", err)
+}
+
+// Close gives the reader's hold on the body back and wakes a Read that waits.
+func (r *reader) Close() error {
+	b := r.body
+	b.mu.Lock()
+	open := r.err == nil
+	r.err = errReaderClosed
+	b.more.Broadcast()
+	b.mu.Unlock()
+	if open {
+		b.drop()
+	}
+	return nil
+}
+
+// copyAt copies from memory. The lock is held and off is below written.
+func (b *Body) copyAt(p []byte, off int64) int {
+	p = p[:min(int64(len(p)), b.written-off)]
+	n := 0
+	for n < len(p) {
+		at := off + int64(n)
+		n += copy(p[n:], b.pieces[at/chunkSize][at%chunkSize:])
+	}
+	return n
+}
