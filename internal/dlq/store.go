@@ -1,0 +1,249 @@
+package dlq
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+)
+
+// maxWriters bounds the writes under way. Each may hold an operating system
+// thread in a sync, and thousands of those would end the process.
+const maxWriters = 64
+
+// copyBufferBytes is the size of the pooled buffers through which payloads go.
+const copyBufferBytes = 128 << 10
+
+// Options tell [Open] how to keep dead letters. The zero value keeps no
+// payloads, has no limit, logs nothing and registers no metrics.
+type Options struct {
+	// MaxBytes limits the size of the store in bytes; 0 means no limit.
+	MaxBytes int64
+	// KeepPayloads stores request bodies; without it only their hash and length are kept.
+	KeepPayloads bool
+	// Logger is told what Open and a damaged folder require of people; nil means nobody is.
+	Logger *zap.Logger
+	// Registerer receives the metrics of dead letters; nil means there are none.
+	Registerer prometheus.Registerer
+}
+
+// Store is a folder of dead letters that this process alone writes to. Its
+// methods may be called by any number of goroutines. A failed write leaves no
+// mark on it: the next one is tried as if nothing had happened.
+type Store struct {
+	dir          string
+	keepPayloads bool
+	log          *zap.Logger
+	metrics      *metrics
+
+	index    *index
+	usage    *usage
+	folders  *groupCommit
+	requests *keyLocks // One writer per request, so that equal letters merge.
+	contents *keyLocks // One writer per payload, so that it is stored and counted once.
+	buffers  sync.Pool
+	shards   sync.Map      // Payload folders whose own names are durable.
+	writers  chan struct{} // One element per write under way.
+
+	// repairing is held while folders are made again, which is disk work on
+	// purpose: whoever waits for it has no folder to write to.
+	repairing sync.Mutex
+	lock      *os.File // Guarded by repairing.
+	closed    bool     // Set while every writer's place is taken; read by holders of one.
+
+	reconciling sync.Mutex // Never waited for; guards the three below.
+	listed      time.Time  // When the open folder had last changed as of listedAt.
+	listedAt    time.Time
+	stale       bool // Letters came or went by other hands since the size was measured.
+}
+
+// Open makes the store in dir ready for this process: it creates what is
+// missing, locks the folder, puts letters that a dead process had claimed back
+// to open, moves unreadable open letters to quarantine, empties tmp and
+// measures the size. It fails when the folder cannot be used or another process holds it.
+func Open(dir string, o Options) (*Store, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("dead-letter folder: %w", err)
+	}
+	if _, err := makeLayout(dir); err != nil {
+		return nil, fmt.Errorf("create dead-letter folder %s: %w", dir, err)
+	}
+	lock, err := takeLock(dir)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{
+		dir:          dir,
+		keepPayloads: o.KeepPayloads,
+		log:          o.Logger,
+		index:        newIndex(),
+		usage:        &usage{dir: dir, limit: o.MaxBytes},
+		folders:      newGroupCommit(syncFolder),
+		requests:     newKeyLocks(),
+		contents:     newKeyLocks(),
+		buffers:      sync.Pool{New: func() any { return new([copyBufferBytes]byte) }},
+		writers:      make(chan struct{}, maxWriters),
+		lock:         lock,
+	}
+	if s.log == nil {
+		s.log = zap.NewNop()
+	}
+	if err = s.recover(); err == nil {
+		s.metrics, err = newMetrics(s, o.Registerer)
+	}
+	if err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return s, nil
+}
+
+// Close waits for the writes under way, gives the lock back and withdraws the
+// metrics. Later calls of Put and Claim fail with [fs.ErrClosed]; letters that
+// are still claimed come back to open at the next Open.
+func (s *Store) Close() error {
+	for range maxWriters {
+		s.writers <- struct{}{}
+	}
+	already := s.closed
+	s.closed = true
+	for range maxWriters {
+		<-s.writers
+	}
+	if already {
+		return nil
+	}
+	s.metrics.unregister()
+	s.repairing.Lock()
+	defer s.repairing.Unlock()
+	return s.lock.Close()
+}
+
+func (s *Store) path(elem ...string) string {
+	return filepath.Join(append([]string{s.dir}, elem...)...)
+}
+
+// recover undoes what a dead process left half done.
+func (s *Store) recover() error {
+	if err := s.emptyTmp(); err != nil {
+		return fmt.Errorf("empty the folder of unfinished dead letters: %w", err)
+	}
+	if err := s.reopenClaimed(); err != nil {
+		return fmt.Errorf("reopen claimed dead letters: %w", err)
+	}
+	if err := s.indexOpen(); err != nil {
+		return fmt.Errorf("read open dead letters: %w", err)
+	}
+	s.usage.measure()
+	return nil
+}
+
+func (s *Store) emptyTmp() error {
+	left, err := os.ReadDir(s.path(tmpFolder))
+	if err != nil {
+		return err
+	}
+	for _, f := range left {
+		if err := os.RemoveAll(s.path(tmpFolder, f.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reopenClaimed puts back what a dead replayer had in its hands. Only this
+// process may claim, and it has only just begun.
+func (s *Store) reopenClaimed() error {
+	names, err := letterNames(s.path(StatusClaimed))
+	if err != nil || len(names) == 0 {
+		return err
+	}
+	for _, name := range names {
+		if s.exists(name, StatusOpen, StatusResolved, StatusDiscarded) {
+			s.quarantine(StatusClaimed, name, errors.New("the letter exists in another folder too"))
+			continue
+		}
+		if err := os.Rename(s.path(StatusClaimed, name), s.path(StatusOpen, name)); err != nil {
+			return err
+		}
+		s.log.Warn("dead letter was claimed by a process that ended; it is open again", zap.String("file", name))
+	}
+	return errors.Join(syncFolder(s.path(StatusOpen)), syncFolder(s.path(StatusClaimed)))
+}
+
+// exists tells whether a file of that name lies in one of the folders.
+func (s *Store) exists(name string, in ...string) bool {
+	return slices.ContainsFunc(in, func(status string) bool {
+		_, err := os.Lstat(s.path(status, name))
+		return err == nil
+	})
+}
+
+func (s *Store) indexOpen() error {
+	names, err := letterNames(s.path(StatusOpen))
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		e, _, err := readEnvelope(s.path(StatusOpen, name))
+		switch {
+		case err == nil:
+			s.index.add(e)
+		case !folderMissing(err):
+			s.quarantine(StatusOpen, name, err)
+		}
+	}
+	return nil
+}
+
+// quarantine moves a letter out of the way and says so. A letter that cannot
+// even be moved stays where it is and is passed over by every reader.
+func (s *Store) quarantine(status, name string, reason error) {
+	to, err := quarantine(s.dir, status, name)
+	if err != nil {
+		s.log.Error("unreadable dead letter cannot be moved to quarantine", zap.String("file", s.path(status, name)), zap.NamedError("reason", reason), zap.Error(err))
+		return
+	}
+	s.log.Error("unreadable dead letter moved to quarantine", zap.String("file", to), zap.NamedError("reason", reason))
+}
+
+// letterNames lists the files named like letters, oldest first where ids are UUIDv7.
+func letterNames(folder string) ([]string, error) {
+	files, err := os.ReadDir(folder)
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, 0, len(files))
+	for _, f := range files {
+		if _, ok := letterID(f.Name()); ok {
+			names = append(names, f.Name())
+		}
+	}
+	return names, nil
+}
+
+// repair makes missing folders again, so that a store that was removed or
+// unmounted works again as soon as the disk lets it.
+func (s *Store) repair() error {
+	s.repairing.Lock()
+	defer s.repairing.Unlock()
+	created, err := makeLayout(s.dir)
+	if err != nil {
+		return fmt.Errorf("create dead-letter folder %s again: %w", s.dir, err)
+	}
+	if s.lock, err = renewLock(s.dir, s.lock); err != nil {
+		return err
+	}
+	s.shards.Clear()
+	if created {
+		s.log.Warn("dead-letter folders were missing and were created again", zap.String("dir", s.dir))
+		s.usage.measure()
+	}
+	return nil
+}

@@ -1,0 +1,117 @@
+package dlq
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// letter is a fresh envelope about one document.
+func letter(document string) *Envelope {
+	status := 503
+	return &Envelope{
+		Outcome: "exhausted", Provider: "acct", Kind: "generic", Operation: "ocr", DocumentID: document,
+		IdempotencyKey: hexSum("doc " + document), RequestFingerprint: hexSum("request " + document),
+		FailureClass: "transient", ErrorClass: "transient", ErrorCode: "Busy", HTTPStatus: &status, Diagnostic: "It was busy.",
+		Attempts:       []Attempt{{N: 1, StartedAt: time.Now(), DurationMS: 1.23456, ErrorClass: "transient", WaitSource: "none"}},
+		FirstAttemptAt: time.Now().Add(-time.Minute), FailedAt: time.Now(),
+		Request: Request{Method: "POST", Path: "/ocr", ContentType: "application/pdf", Token: "token-1"},
+	}
+}
+
+func hexSum(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(sum[:])
+}
+
+func newStore(t testing.TB, dir string, o Options) *Store {
+	t.Helper()
+	s, err := Open(dir, o)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	return s
+}
+
+func keeping() Options { return Options{KeepPayloads: true, Registerer: prometheus.NewRegistry()} }
+
+func put(t testing.TB, s *Store, e *Envelope, body string) string {
+	t.Helper()
+	id, err := s.Put(t.Context(), e, strings.NewReader(body))
+	require.NoError(t, err)
+	return id
+}
+
+// files lists the regular files below a folder of the store, relative to it.
+func files(t testing.TB, dir, folder string) (all []string) {
+	t.Helper()
+	v := verification{dir: dir}
+	all, err := v.listFiles(folder)
+	require.NoError(t, err)
+	return all
+}
+
+func listed(t testing.TB, dir string, f Filter) (all []Letter) {
+	t.Helper()
+	r, err := View(dir)
+	require.NoError(t, err)
+	for l, err := range r.List(f) {
+		require.NoError(t, err)
+		all = append(all, l)
+	}
+	return all
+}
+
+func read(t testing.TB, elem ...string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(elem...))
+	require.NoError(t, err)
+	return string(data)
+}
+
+func write(t testing.TB, text string, elem ...string) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(filepath.Join(elem...), []byte(text), 0o600))
+}
+
+// metric is the sum of a metric's series whose labels include all of the given "name=value"; -1 when it is absent.
+func metric(t testing.TB, o Options, name string, labels ...string) float64 {
+	t.Helper()
+	gatherer, ok := o.Registerer.(*prometheus.Registry)
+	require.True(t, ok)
+	families, err := gatherer.Gather()
+	require.NoError(t, err)
+	sum, found := 0.0, false
+	for _, f := range families {
+		if f.GetName() != "ocrproxy_dead_letters_"+name {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			have := map[string]bool{}
+			for _, l := range m.GetLabel() {
+				have[l.GetName()+"="+l.GetValue()] = true
+			}
+			all := true
+			for _, l := range labels {
+				all = all && have[l]
+			}
+			if all {
+				found = true
+				sum += m.GetCounter().GetValue() + m.GetGauge().GetValue()
+			}
+		}
+	}
+	if !found {
+		return -1
+	}
+	return sum
+}
