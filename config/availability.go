@@ -1,0 +1,75 @@
+package config
+
+import "reflect"
+
+// feature is a setting whose feature this build lacks.
+type feature struct {
+	key string
+	on  bool
+}
+
+// missing lists the features that exist once and are not available yet. Building one means deleting its line and, where
+// it is on by default, changing Default.
+func (c *Config) missing() []feature {
+	return []feature{
+		{"dead_letters.webhook.url", c.DeadLetters.Webhook.URL != ""},
+		{"dead_letters.auto_replay.enabled", c.DeadLetters.AutoReplay.Enabled},
+		{"rescue.ttl", c.Rescue.TTL > 0},
+		{"state.url", c.State.URL != ""},
+		{"tracing.otlp_endpoint", c.Tracing.OTLPEndpoint != ""},
+	}
+}
+
+// missing lists the features of an account that are not available yet.
+func (p Provider) missing() []feature {
+	return []feature{
+		{"auth.type", p.Auth.Type == AuthGoogleADC || p.Auth.Type == AuthAzureEntra},
+		{"auth.role_arn", p.Auth.RoleARN != ""},
+		{"replay_auth", !isEmpty(reflect.ValueOf(p.ReplayAuth))},
+		{"mode", p.Mode == "observe"},
+		{"fallback", len(p.Fallback) > 0},
+		{"spread", len(p.Spread) > 0},
+		{"repair_pages", p.RepairPages},
+		{"clients", p.Clients.TokenFile != ""},
+	}
+}
+
+// missingInherited lists the features of the sections that accounts inherit.
+func missingInherited(b Breaker, p Pacing, r Review, pre Precheck) []feature {
+	off := Default()
+	list := []feature{
+		{"breaker.on_sustained", b.OnSustained == "review" || b.OnSustained == "fallback"},
+		{"pacing.rate", p.Rate != off.Pacing.Rate},
+		{"pacing.burst", p.Burst != off.Pacing.Burst},
+		{"pacing.max_in_flight", p.MaxInFlight != off.Pacing.MaxInFlight},
+		{"pacing.adaptive", p.Adaptive},
+		{"pacing.start_rate", p.StartRate != off.Pacing.StartRate},
+		{"pacing.recovery", p.Recovery != off.Pacing.Recovery},
+		{"pacing.max_waiting", p.MaxWaiting != off.Pacing.MaxWaiting},
+		{"pacing.fair_by", p.FairBy != off.Pacing.FairBy},
+		{"pacing.open_jobs", p.OpenJobs != off.Pacing.OpenJobs},
+		{"review.threshold", r.Threshold > 0},
+		{"review.fields", len(r.Fields) > 0},
+		{"review.required", len(r.Required) > 0},
+		{"precheck.enabled", pre.Enabled},
+	}
+	for _, f := range r.silentFailures() {
+		list = append(list, feature{"review." + f.key, f.action == "review"})
+	}
+	return list
+}
+
+// availability refuses settings that turn on what this build lacks: better than to ignore them.
+func (c *checker) availability() {
+	refuse := func(s scope, features []feature) {
+		for _, f := range features {
+			s.need(!f.on, f.key, "is not available yet; leave it out or at its default")
+		}
+	}
+	refuse(scope{checker: c}, c.cfg.missing())
+	refuse(scope{checker: c}, missingInherited(c.cfg.Breaker, c.cfg.Pacing, c.cfg.Review, c.cfg.Precheck))
+	for i, p := range c.cfg.Providers {
+		refuse(c.entry(i), p.missing())
+		refuse(c.entry(i), missingInherited(p.Breaker, p.Pacing, p.Review, p.Precheck))
+	}
+}

@@ -1,0 +1,67 @@
+package config
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestFeaturesThatAreNotAvailableYet(t *testing.T) {
+	for key, text := range map[string]string{
+		"dead_letters.webhook.url":          "dead_letters: {webhook: {url: 'https://x.example/hook'}}",
+		"dead_letters.auto_replay.enabled":  "dead_letters: {auto_replay: {enabled: true}}",
+		"rescue.ttl":                        "rescue: {ttl: 5m}",
+		"state.url":                         "state: {url: 'redis://x:6379'}",
+		"tracing.otlp_endpoint":             "tracing: {otlp_endpoint: 'http://x:4318'}",
+		"breaker.on_sustained":              "breaker: {on_sustained: review}",
+		"pacing.rate":                       "pacing: {rate: 5}",
+		"pacing.burst":                      "pacing: {burst: 5}",
+		"pacing.max_in_flight":              "pacing: {max_in_flight: 5}",
+		"pacing.adaptive":                   "pacing: {adaptive: true}",
+		"pacing.start_rate":                 "pacing: {start_rate: 3}",
+		"pacing.recovery":                   "pacing: {recovery: 1s}",
+		"pacing.max_waiting":                "pacing: {max_waiting: 5}",
+		"pacing.fair_by":                    "pacing: {fair_by: document}",
+		"pacing.open_jobs":                  "pacing: {open_jobs: 5}",
+		"review.threshold":                  "review: {threshold: 0.8}",
+		"review.fields":                     "review: {fields: {invoice: {total: 0.9}}}",
+		"review.required":                   "review: {required: {invoice: [total]}}",
+		"review.truncated":                  "review: {truncated: review}",
+		"precheck.enabled":                  "precheck: {enabled: true}",
+		"providers[0].pacing.rate":          providers(account("pacing: {rate: 5}")),
+		"providers[0].review.threshold":     providers(account("review: {threshold: 0.8}")),
+		"providers[0].precheck.enabled":     providers(account("precheck: {enabled: true}")),
+		"providers[0].breaker.on_sustained": providers(account("breaker: {on_sustained: fallback}")),
+		"providers[0].auth.type":            providers(account("auth: {type: google_adc}")),
+		"providers[0].auth.role_arn":        providers(account("auth: {type: sigv4, region: us-east-1, role_arn: 'arn:x'}")),
+		"providers[0].replay_auth":          providers(account("replay_auth: {type: none}")),
+		"providers[0].mode":                 providers(account("mode: observe")),
+		"providers[0].fallback":             providers(account("auth: {type: none}, fallback: [b]")),
+		"providers[0].spread":               providers(account("auth: {type: none}, spread: {b: 1}")),
+		"providers[0].repair_pages":         providers(account("repair_pages: true")),
+		"providers[0].clients":              providers(account("clients: {token_file: /tokens}")),
+	} {
+		t.Run(key, func(t *testing.T) {
+			if !strings.HasPrefix(text, "providers:") {
+				text += oneAccount
+			}
+			found := refused(t, text)
+			require.Contains(t, found[key], "not available yet")
+			require.Len(t, found, 1, "accounts that inherit it do not repeat it")
+		})
+	}
+}
+
+func TestSayingThatAFeatureIsOffIsFine(t *testing.T) {
+	accepted(t, `
+dead_letters: {webhook: {url: "", secret_file: "", timeout: 5s}, auto_replay: {enabled: false, max_age: 1h, rate: 2}}
+pacing: {rate: 0, burst: 0, max_in_flight: 0, adaptive: false, start_rate: 2, recovery: 10s, max_waiting: 10000, fair_by: tenant, open_jobs: 0}
+review: {threshold: 0, aggregate: mean, fields: {}, required: {}, empty_text: accept}
+precheck: {enabled: false, reject_blank: false, skip: [blur]}
+rescue: {ttl: 0s, max_bytes: 1GiB}
+state: {url: ""}
+tracing: {otlp_endpoint: "", sample_ratio: 0.1}
+breaker: {on_sustained: alert}
+`+providers(account("mode: enforce, fallback: [], spread: {}, repair_pages: false, replay_auth: {}, clients: {}")))
+}

@@ -1,0 +1,129 @@
+// Package config holds the settings of ocr-proxy: their types, defaults, loading, checking and printing.
+//
+// Every setting is a struct field with two tags: mapstructure, its key in the YAML file, and doc, the one place that
+// says what it means, its unit, its range and what zero does. Reference lists them all. Values come from, weakest first,
+// Default, the file, the environment (OCR_PROXY_ and the path in capitals), and for the five sections that a provider
+// entry inherits, the entry itself.
+package config
+
+import "time"
+
+// Config is the whole configuration. Load returns it complete and checked: nothing in it needs a second default.
+type Config struct {
+	Log         Log         `mapstructure:"log"`
+	Admin       Admin       `mapstructure:"admin"`
+	Shutdown    Shutdown    `mapstructure:"shutdown"`
+	Body        Body        `mapstructure:"body"`
+	DeadLetters DeadLetters `mapstructure:"dead_letters"`
+	Retry       Retry       `mapstructure:"retry"`
+	Breaker     Breaker     `mapstructure:"breaker"`
+	Pacing      Pacing      `mapstructure:"pacing"`
+	Review      Review      `mapstructure:"review"`
+	Precheck    Precheck    `mapstructure:"precheck"`
+	Rescue      Rescue      `mapstructure:"rescue"`
+	State       State       `mapstructure:"state"`
+	Tracing     Tracing     `mapstructure:"tracing"`
+	Providers   []Provider  `mapstructure:"providers"`
+}
+
+// Log says what is logged and how.
+type Log struct {
+	Level  string `mapstructure:"level" doc:"Least severe level that is logged: debug, info, warn or error."`
+	Format string `mapstructure:"format" doc:"json for machines, console for people."`
+}
+
+// Admin is the listener for metrics, health, the API and the web page.
+type Admin struct {
+	Listen    string    `mapstructure:"listen" doc:"host:port of the admin listener."`
+	TokenFile string    `mapstructure:"token_file" doc:"File with the bearer token that everything but metrics and health needs off loopback. Empty: off loopback only metrics and health are served."`
+	Hosts     []string  `mapstructure:"hosts" doc:"Host names under which the admin listener is reached, beside IP literals and localhost."`
+	TLS       ServerTLS `mapstructure:"tls"`
+}
+
+// Shutdown bounds the drain after SIGTERM.
+type Shutdown struct {
+	DrainTimeout time.Duration `mapstructure:"drain_timeout" doc:"Time that requests in progress get to finish after the first signal. 0s: none."`
+}
+
+// Body bounds what request and answer bodies may take.
+type Body struct {
+	MaxBytes         Size   `mapstructure:"max_bytes" doc:"Largest request body; a larger one is answered 413. At least 1."`
+	MemoryPerRequest Size   `mapstructure:"memory_per_request" doc:"Memory one body may take; what is beyond goes to a file in dir. 0: everything goes to a file."`
+	MemoryTotal      Size   `mapstructure:"memory_total" doc:"Memory all bodies together may take; beyond it they go to files in dir. 0: everything goes to a file."`
+	Dir              string `mapstructure:"dir" doc:"Folder for those files. Empty: the system's temp folder."`
+}
+
+// DeadLetters is the store of documents that could not be processed.
+type DeadLetters struct {
+	Dir               string        `mapstructure:"dir" doc:"Folder of the store. Needed."`
+	MaxBytes          Size          `mapstructure:"max_bytes" doc:"Size of the store beyond which new letters are dropped, counted and logged. At least 1."`
+	Retention         time.Duration `mapstructure:"retention" doc:"Age from which resolved and discarded letters may be pruned. 0s: they are kept."`
+	Payloads          string        `mapstructure:"payloads" doc:"keep stores the request body for replay; none stores its hash only, so nothing can be replayed."`
+	ProcessingVersion string        `mapstructure:"processing_version" doc:"Version of the pipeline, part of the idempotency key. At most 256 printable ASCII characters."`
+	Webhook           Webhook       `mapstructure:"webhook"`
+	AutoReplay        AutoReplay    `mapstructure:"auto_replay"`
+}
+
+// Webhook tells another service about new dead letters.
+type Webhook struct {
+	URL        MaskedURL     `mapstructure:"url" doc:"Address that is told about each new letter; only its scheme and host are ever shown. Empty: off."`
+	SecretFile string        `mapstructure:"secret_file" doc:"File with the signing secret; whsec_ followed by base64 is decoded, anything else is used as it is. Empty: unsigned."`
+	Timeout    time.Duration `mapstructure:"timeout" doc:"Time for one delivery attempt. More than 0s."`
+}
+
+// AutoReplay replays letters by itself once their provider is well again.
+type AutoReplay struct {
+	Enabled bool          `mapstructure:"enabled" doc:"Replay open letters by itself when the provider has recovered."`
+	MaxAge  time.Duration `mapstructure:"max_age" doc:"Letters older than this are left to people. More than 0s."`
+	Rate    float64       `mapstructure:"rate" doc:"Replays per second. More than 0."`
+}
+
+// Pacing limits how fast and how parallel an account is used.
+type Pacing struct {
+	Rate        float64       `mapstructure:"rate" doc:"Attempts per second. 0: no fixed limit."`
+	Burst       int           `mapstructure:"burst" doc:"Attempts that may go at once above the rate. 0: no fixed limit."`
+	MaxInFlight int           `mapstructure:"max_in_flight" doc:"Attempts that may run at one time. 0: no fixed limit."`
+	Adaptive    bool          `mapstructure:"adaptive" doc:"Find the rate that the provider bears from its throttles."`
+	StartRate   float64       `mapstructure:"start_rate" doc:"Attempts per second that adaptive pacing starts from. More than 0."`
+	Recovery    time.Duration `mapstructure:"recovery" doc:"Time in which adaptive pacing wins back what a throttle took. More than 0s."`
+	MaxWaiting  int           `mapstructure:"max_waiting" doc:"Requests that may queue; a further one is answered 503. At least 1."`
+	FairBy      string        `mapstructure:"fair_by" doc:"What shares the queue fairly: tenant."`
+	OpenJobs    int           `mapstructure:"open_jobs" doc:"Asynchronous jobs that may be open at the provider. 0: no fixed limit."`
+}
+
+// Review finds answers that are good HTTP and bad OCR.
+type Review struct {
+	Threshold       float64                       `mapstructure:"threshold" doc:"Mean word confidence, 0 to 1, below which an answer goes to review. 0: off."`
+	Aggregate       string                        `mapstructure:"aggregate" doc:"How word confidences become one figure: mean."`
+	Fields          map[string]map[string]float64 `mapstructure:"fields" doc:"Thresholds, 0 to 1, by document type and field. Names are compared without case."`
+	Required        map[string][]string           `mapstructure:"required" doc:"Fields that must be present, by document type. Names of types are compared without case."`
+	EmptyText       string                        `mapstructure:"empty_text" doc:"An answer without any text: accept or review."`
+	MissingPages    string                        `mapstructure:"missing_pages" doc:"An answer with fewer pages than the document: accept or review."`
+	Partial         string                        `mapstructure:"partial" doc:"An answer that says it is partial: accept or review."`
+	Truncated       string                        `mapstructure:"truncated" doc:"An answer cut off at the provider's output limit: accept or review."`
+	MalformedOutput string                        `mapstructure:"malformed_output" doc:"An answer whose text should be structured and is not: accept or review."`
+}
+
+// Precheck refuses documents that no provider would accept before they cost anything.
+type Precheck struct {
+	Enabled     bool     `mapstructure:"enabled" doc:"Look at documents before they are sent."`
+	RejectBlank bool     `mapstructure:"reject_blank" doc:"Refuse pages with nothing on them."`
+	Skip        []string `mapstructure:"skip" doc:"Names of checks to leave out."`
+}
+
+// Rescue keeps answers that were paid for but could not be delivered.
+type Rescue struct {
+	TTL      time.Duration `mapstructure:"ttl" doc:"How long such an answer waits for the worker to ask again. 0s: off."`
+	MaxBytes Size          `mapstructure:"max_bytes" doc:"Memory and disk all of them together may take. At least 1."`
+}
+
+// State shares what is known about providers between replicas.
+type State struct {
+	URL MaskedURL `mapstructure:"url" doc:"redis:// or rediss:// address of the shared state; only its scheme and host are ever shown. Empty: kept in this process."`
+}
+
+// Tracing sends spans to a collector.
+type Tracing struct {
+	OTLPEndpoint MaskedURL `mapstructure:"otlp_endpoint" doc:"Address of the OTLP collector; only its scheme and host are ever shown. Empty: off."`
+	SampleRatio  float64   `mapstructure:"sample_ratio" doc:"Share of requests that are traced, 0 to 1."`
+}

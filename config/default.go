@@ -1,0 +1,94 @@
+package config
+
+import "time"
+
+// Default returns the configuration of an empty file: every default in one place, and no provider. Features that are not
+// available yet are off here.
+func Default() *Config {
+	return &Config{
+		Log:      Log{Level: "info", Format: "json"},
+		Admin:    Admin{Listen: "127.0.0.1:9090"},
+		Shutdown: Shutdown{DrainTimeout: 100 * time.Second},
+		Body:     Body{MaxBytes: 512 << 20, MemoryPerRequest: 1 << 20, MemoryTotal: 256 << 20},
+		DeadLetters: DeadLetters{
+			Dir:        "./dead-letters",
+			MaxBytes:   10 << 30,
+			Payloads:   "keep",
+			Webhook:    Webhook{Timeout: 10 * time.Second},
+			AutoReplay: AutoReplay{MaxAge: 24 * time.Hour, Rate: 1},
+		},
+		Retry: Retry{
+			MaxAttempts:    6,
+			TotalBudget:    90 * time.Second,
+			BaseDelay:      time.Second,
+			CapDelay:       30 * time.Second,
+			AttemptTimeout: 60 * time.Second,
+			Ambiguous:      "safe",
+			Budget:         RetryBudget{Ratio: 0.2, Floor: 10},
+		},
+		Breaker: Breaker{
+			FailureThreshold: 5,
+			MinRequests:      20,
+			Window:           60 * time.Second,
+			ResetTimeout:     60 * time.Second,
+			HalfOpenProbes:   1,
+			OnOpen:           "reject",
+			OnThrottle:       "pause",
+			OnSustained:      "alert",
+		},
+		Pacing: Pacing{StartRate: 2, Recovery: 10 * time.Second, MaxWaiting: 10000, FairBy: "tenant"},
+		Review: Review{
+			Aggregate:       "mean",
+			EmptyText:       "accept",
+			MissingPages:    "accept",
+			Partial:         "accept",
+			Truncated:       "accept",
+			MalformedOutput: "accept",
+		},
+		Precheck: Precheck{RejectBlank: true},
+		Rescue:   Rescue{MaxBytes: 256 << 20},
+		Tracing:  Tracing{SampleRatio: 1},
+	}
+}
+
+// defaultProvider returns what a provider entry starts from. Its inherited sections are the built-in defaults; loading
+// lays the top-level sections and then the entry over them.
+func defaultProvider() Provider {
+	d := Default()
+	return Provider{
+		Mode:        "enforce",
+		InjectToken: "true",
+		Retry:       d.Retry,
+		Breaker:     d.Breaker,
+		Pacing:      d.Pacing,
+		Review:      d.Review,
+		Precheck:    d.Precheck,
+	}
+}
+
+// complete fills what depends on other settings: the account's auth type by its kind, and the sigv4 region by the
+// environment. An explicit value always stays.
+func (c *Config) complete(env environment) {
+	for i := range c.Providers {
+		p := &c.Providers[i]
+		if p.Auth.Type == "" {
+			p.Auth.Type = AuthPassthrough
+			if p.Kind == "textract" {
+				p.Auth.Type = AuthSigV4
+			}
+		}
+		for _, a := range []*Auth{&p.Auth, &p.ReplayAuth} {
+			if a.Type != AuthSigV4 {
+				continue
+			}
+			if a.Service == "" {
+				a.Service = "textract"
+			}
+			for _, name := range []string{"AWS_REGION", "AWS_DEFAULT_REGION"} {
+				if a.Region == "" {
+					a.Region, _ = env.lookup(name)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package config
+
+import "net/url"
+
+// Provider is one account at an OCR provider: its listener, its upstream and how it is treated. Retry, Breaker, Pacing,
+// Review and Precheck hold the top-level values wherever the entry did not say otherwise.
+type Provider struct {
+	Name        string         `mapstructure:"name" doc:"Name of the account, also its label in metrics: a letter or digit, then up to 63 of letters, digits, dot, underscore and hyphen. Unique; case is kept."`
+	Kind        string         `mapstructure:"kind" doc:"textract, azure, documentai, vision, mistral, ocrspace, openai or generic."`
+	Listen      string         `mapstructure:"listen" doc:"host:port on which workers reach this account."`
+	Upstream    string         `mapstructure:"upstream" doc:"http:// or https:// address of the provider, without user, query and fragment; a base path is allowed."`
+	Auth        Auth           `mapstructure:"auth"`
+	ReplayAuth  Auth           `mapstructure:"replay_auth"`
+	Mode        string         `mapstructure:"mode" doc:"enforce acts; observe classifies, counts and logs what would be done and changes nothing."`
+	Fallback    []string       `mapstructure:"fallback" doc:"Accounts of the same kind to try when this one is open or exhausted."`
+	Spread      map[string]int `mapstructure:"spread" doc:"Accounts of the same kind that this listener spreads over, with their weights, at least 1. Case is kept."`
+	InjectToken string         `mapstructure:"inject_token" doc:"Idempotency token for job starts that have none: true (one per call), content (one per document and options) or false (none)."`
+	RepairPages bool           `mapstructure:"repair_pages" doc:"Send pages that an answer lacks again."`
+	Rules       []Rule         `mapstructure:"rules" doc:"Further classification rows, asked before the built-in ones; the first match wins."`
+	Retry       Retry          `mapstructure:"retry" inherit:"true"`
+	Breaker     Breaker        `mapstructure:"breaker" inherit:"true"`
+	Pacing      Pacing         `mapstructure:"pacing" inherit:"true"`
+	Review      Review         `mapstructure:"review" inherit:"true"`
+	Precheck    Precheck       `mapstructure:"precheck" inherit:"true"`
+	TLS         ServerTLS      `mapstructure:"tls"`
+	UpstreamTLS UpstreamTLS    `mapstructure:"upstream_tls"`
+	Clients     Clients        `mapstructure:"clients"`
+}
+
+// UpstreamURL returns the parsed upstream address. It is nil only for a Provider that Load has not checked.
+func (p Provider) UpstreamURL() *url.URL {
+	u, err := url.Parse(p.Upstream)
+	if err != nil {
+		return nil
+	}
+	return u
+}
+
+// Auth says whose credentials go upstream. Each type has fields of its own; the others must be empty.
+type Auth struct {
+	Type      string   `mapstructure:"type,omitempty" doc:"passthrough (the worker's own credentials), none, sigv4, header, google_adc or azure_entra. Empty: sigv4 for kind textract, else passthrough; in replay_auth: none of its own."`
+	Region    string   `mapstructure:"region,omitempty" doc:"sigv4: region of the signature. Empty: AWS_REGION, then AWS_DEFAULT_REGION."`
+	Service   string   `mapstructure:"service,omitempty" doc:"sigv4: service of the signature. Empty: textract."`
+	Profile   string   `mapstructure:"profile,omitempty" doc:"sigv4: profile of the AWS credential chain. Empty: the chain's default."`
+	RoleARN   string   `mapstructure:"role_arn,omitempty" doc:"sigv4: role to assume. Empty: none."`
+	Header    string   `mapstructure:"header,omitempty" doc:"header: name of the header that carries the key."`
+	Scheme    string   `mapstructure:"scheme,omitempty" doc:"header: word before the key, such as Bearer. Empty: none."`
+	ValueFile string   `mapstructure:"value_file,omitempty" doc:"header: file that holds the key. This or value_env."`
+	ValueEnv  string   `mapstructure:"value_env,omitempty" doc:"header: name of the environment variable that holds the key. This or value_file."`
+	Scopes    []string `mapstructure:"scopes,omitempty" doc:"google_adc: OAuth scopes."`
+	Scope     string   `mapstructure:"scope,omitempty" doc:"azure_entra: OAuth scope."`
+}
+
+// OwnCredential reports whether the proxy itself decides which credential goes upstream, so that a request needs none of
+// the worker's. It is true for every type but passthrough.
+func (a Auth) OwnCredential() bool { return a.Type != AuthPassthrough && a.Type != "" }
+
+// AddsCredential reports whether the proxy adds a credential, which whoever reaches the listener can then use.
+func (a Auth) AddsCredential() bool { return a.OwnCredential() && a.Type != AuthNone }
+
+// The values of Auth.Type.
+const (
+	// AuthPassthrough sends the worker's own credentials on.
+	AuthPassthrough = "passthrough"
+	// AuthNone sends none: an upstream that asks for no credential.
+	AuthNone = "none"
+	// AuthSigV4 signs each attempt with the standard AWS credential chain.
+	AuthSigV4 = "sigv4"
+	// AuthHeader puts a key into a header.
+	AuthHeader = "header"
+	// AuthGoogleADC uses Google's application default credentials.
+	AuthGoogleADC = "google_adc"
+	// AuthAzureEntra uses an Entra ID token.
+	AuthAzureEntra = "azure_entra"
+)
+
+// Rule is one classification row of an account. At least one of Status and Code is given.
+type Rule struct {
+	Status int    `mapstructure:"status,omitempty" doc:"HTTP status, 100 to 599. 0: any."`
+	Code   string `mapstructure:"code,omitempty" doc:"Error code of the provider. Empty: any."`
+	Class  string `mapstructure:"class" doc:"throttle, transient, permanent, auth, quota, unknown or success."`
+}
+
+// ServerTLS makes a listener serve TLS.
+type ServerTLS struct {
+	CertFile     string `mapstructure:"cert_file,omitempty" doc:"PEM file with the certificate chain. Empty: plain HTTP."`
+	KeyFile      string `mapstructure:"key_file,omitempty" doc:"PEM file with the private key."`
+	ClientCAFile string `mapstructure:"client_ca_file,omitempty" doc:"PEM file with the authorities that a client's certificate must come from. Empty: none is asked for."`
+}
+
+// Enabled reports whether the listener serves TLS.
+func (t ServerTLS) Enabled() bool { return t.CertFile != "" }
+
+// UpstreamTLS changes how an upstream's certificate is verified.
+type UpstreamTLS struct {
+	CAFile string `mapstructure:"ca_file,omitempty" doc:"PEM file with authorities trusted for this upstream, beside the system's. Empty: the system's alone."`
+}
+
+// Clients says who may use an account.
+type Clients struct {
+	TokenFile string `mapstructure:"token_file,omitempty" doc:"File with the tokens of the workers that may use this account. Empty: everyone who reaches the listener."`
+}
+
+// Kinds returns the provider kinds in the order in which they are documented.
+func Kinds() []string {
+	return []string{"textract", "azure", "documentai", "vision", "mistral", "ocrspace", "openai", "generic"}
+}
