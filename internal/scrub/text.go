@@ -1,0 +1,103 @@
+package scrub
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Redacted stands where a credential was.
+const Redacted = "[redacted]"
+
+// Query cuts the credentials out of a raw query and returns the names of those that were in it; all else stays byte for byte.
+func Query(raw string) (clean string, cut []string) {
+	if raw == "" {
+		return "", nil
+	}
+	var kept strings.Builder
+	for rest := raw; rest != ""; {
+		end := strings.IndexAny(rest, "&;")
+		pair, separator := rest, ""
+		if end >= 0 {
+			pair, separator, rest = rest[:end], rest[end:end+1], rest[end+1:]
+		} else {
+			rest = ""
+		}
+		name := paramName(pair)
+		if Param(name) {
+			cut = append(cut, name)
+			continue
+		}
+		kept.WriteString(pair + separator)
+	}
+	if len(cut) == 0 {
+		return raw, nil
+	}
+	return strings.TrimRight(kept.String(), "&;"), cut
+}
+
+// Credentials are the credential parameters of a raw query, each with its value as it was written.
+func Credentials(raw string) []string {
+	var pairs []string
+	for pair := range strings.FieldsFuncSeq(raw, func(r rune) bool { return r == '&' || r == ';' }) {
+		if Param(paramName(pair)) {
+			pairs = append(pairs, pair)
+		}
+	}
+	return pairs
+}
+
+func paramName(pair string) string {
+	name, _, _ := strings.Cut(pair, "=")
+	if plain, err := url.QueryUnescape(name); err == nil {
+		return plain
+	}
+	return name
+}
+
+// Values collects the credentials of a request, so that they can be found again in a text that echoes them. headers names further headers
+// that carry one for this account.
+type Values struct{ secrets []string }
+
+// minSecret is the length from which on a value is taken for a secret: replacing "a" everywhere would only make texts unreadable.
+const minSecret = 6
+
+// FromRequest collects the credentials in a request's headers and query.
+func FromRequest(h http.Header, rawQuery string, headers ...string) *Values {
+	v := &Values{}
+	for name, values := range h {
+		if !Header(name) && !slices.ContainsFunc(headers, func(s string) bool { return strings.EqualFold(s, name) }) {
+			continue
+		}
+		for _, value := range values {
+			v.Add(value)
+			if _, token, ok := strings.Cut(value, " "); ok {
+				v.Add(token) // "Bearer …": a text may echo only the second word
+			}
+		}
+	}
+	for _, pair := range Credentials(rawQuery) {
+		_, value, _ := strings.Cut(pair, "=")
+		v.Add(value)
+		if plain, err := url.QueryUnescape(value); err == nil {
+			v.Add(plain)
+		}
+	}
+	return v
+}
+
+// Add adds one more secret.
+func (v *Values) Add(secret string) {
+	if secret = strings.TrimSpace(secret); len(secret) >= minSecret && !slices.Contains(v.secrets, secret) {
+		v.secrets = append(v.secrets, secret)
+	}
+}
+
+// Text replaces every collected secret in a text, and the userinfo and credential parameters of any URL in it.
+func (v *Values) Text(text string) string {
+	for _, s := range v.secrets {
+		text = strings.ReplaceAll(text, s, Redacted)
+	}
+	return text
+}
