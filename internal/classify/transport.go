@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -18,7 +19,9 @@ type TimeoutError struct {
 }
 
 // Error says which time ran out.
-func (e *TimeoutError) Error() string { return fmt.Sprintf("no answer within the %s of %s", e.What, e.After) }
+func (e *TimeoutError) Error() string {
+	return fmt.Sprintf("no answer within the %s of %s", e.What, e.After)
+}
 
 // Timeout is true: it makes the error a timeout in the sense of net.Error.
 func (e *TimeoutError) Timeout() bool { return true }
@@ -30,7 +33,9 @@ func (e *TimeoutError) Temporary() bool { return true }
 type CredentialError struct{ Err error }
 
 // Error tells what is wrong with the credentials, without any of their values.
-func (e *CredentialError) Error() string { return "the proxy's credentials cannot be used: " + e.Err.Error() }
+func (e *CredentialError) Error() string {
+	return "the proxy's credentials cannot be used: " + e.Err.Error()
+}
 
 // Unwrap returns the cause.
 func (e *CredentialError) Unwrap() error { return e.Err }
@@ -56,8 +61,10 @@ func transport(err error) Verdict {
 	)
 	switch {
 	case errors.As(err, &certificate):
-		return Verdict{Class: Permanent, Code: "certificate", Message: err.Error(), Aside: true,
-			Reason: "the upstream's certificate does not verify; asking again changes nothing"}
+		return Verdict{
+			Class: Permanent, Code: "certificate", Message: err.Error(), Aside: true,
+			Reason: "the upstream's certificate does not verify; asking again changes nothing",
+		}
 	case errors.As(err, &credential):
 		class, code = Auth, "credentials"
 	case IsTimeout(err):
@@ -80,6 +87,11 @@ func transport(err error) Verdict {
 
 // IsTimeout reports whether the error is a time that ran out: the proxy's own or the network's.
 func IsTimeout(err error) bool {
-	var timeout net.Error
-	return errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()
+	var (
+		own     *TimeoutError
+		network net.Error
+	)
+	// The first net.Error of a chain, such as *url.Error, looks only one step further: what is wrapped deeper is asked for by itself.
+	return errors.As(err, &own) || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) ||
+		errors.As(err, &network) && network.Timeout()
 }

@@ -1,0 +1,117 @@
+package provider
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/ocr-proxy/ocr-proxy/internal/classify"
+	"github.com/ocr-proxy/ocr-proxy/internal/fingerprint"
+	"github.com/ocr-proxy/ocr-proxy/internal/jsonstream"
+)
+
+// documentai is Google Document AI over REST. Requests may spell their fields in camel case or with underscores.
+func documentai() *Provider {
+	routes := documentaiRoutes()
+	return &Provider{
+		Name:       "documentai",
+		Operations: operations(routes),
+		Operation:  recogniser(routes),
+		Layout: fingerprint.Layout{
+			Inline: []string{"rawDocument.content", "raw_document.content", "inlineDocument.content", "inline_document.content"},
+			Refs: []string{
+				"gcsDocument.gcsUri", "gcs_document.gcs_uri", "inlineDocument.uri", "inline_document.uri",
+				"inputDocuments.gcsDocuments.documents[].gcsUri", "input_documents.gcs_documents.documents[].gcs_uri",
+				"inputDocuments.gcsPrefix.gcsUriPrefix", "input_documents.gcs_prefix.gcs_uri_prefix",
+			},
+		},
+		Fault: googleFault,
+		Watch: append(googleOperationPaths(),
+			"document.error.code", "document.error.message", "humanReviewStatus.state", "humanReviewStatus.stateMessage",
+			"metadata.@type", "metadata.state", "metadata.stateMessage",
+			"metadata.individualProcessStatuses[].status.code", "metadata.individualProcessStatuses[].status.message"),
+		Judge: documentaiJudge,
+		// A document that failed inside a good answer was processed, and very likely billed: nobody repeats that unasked.
+		Table:       append(classify.Table{{Status: http.StatusOK, Operation: "process", Class: classify.Permanent}}, googleTable()...),
+		Problem:     googleProblem,
+		Credentials: []string{"X-Goog-Api-Key"},
+	}
+}
+
+func documentaiRoutes() []route {
+	read := func(name string) Operation { return Operation{Name: name, Repeat: Always} }
+	judged := func(name string) Operation { return Operation{Name: name, Repeat: Always, Judged: true} }
+	change := func(name string) Operation { return Operation{Name: name, Repeat: IfUnsent} }
+	return []route{
+		{http.MethodPost, "processors/*:process", judged("process")},
+		{http.MethodPost, "processorVersions/*:process", judged("process")},
+		{http.MethodPost, "processors/*:batchProcess", change("batchProcess")},
+		{http.MethodPost, "processorVersions/*:batchProcess", change("batchProcess")},
+		{http.MethodPost, "humanReviewConfig:reviewDocument", change("reviewDocument")},
+		{http.MethodGet, "operations/*", judged("getOperation")},
+		{http.MethodGet, "operations", read("listOperations")},
+		{http.MethodPost, "operations/*:cancel", read("cancelOperation")}, // a second cancel changes nothing
+		{http.MethodGet, "processors/*", read("getProcessor")},
+		{http.MethodGet, "processors", read("listProcessors")},
+		{http.MethodPost, "processors", change("createProcessor")},
+		{http.MethodDelete, "processors/*", change("deleteProcessor")},
+		{http.MethodPost, "processors/*:enable", change("enableProcessor")},
+		{http.MethodPost, "processors/*:disable", change("disableProcessor")},
+		{http.MethodPost, "processors/*:setDefaultProcessorVersion", change("setDefaultProcessorVersion")},
+		{http.MethodGet, "processors/*/processorVersions/*", read("getProcessorVersion")},
+		{http.MethodGet, "processors/*/processorVersions", read("listProcessorVersions")},
+		{http.MethodPost, "processors/*/processorVersions:train", change("trainProcessorVersion")},
+		{http.MethodPost, "processorVersions/*:deploy", change("deployProcessorVersion")},
+		{http.MethodPost, "processorVersions/*:undeploy", change("undeployProcessorVersion")},
+		{http.MethodPost, "processorVersions/*:evaluateProcessorVersion", change("evaluateProcessorVersion")},
+		{http.MethodDelete, "processorVersions/*", change("deleteProcessorVersion")},
+		{http.MethodGet, "locations/*/processorTypes", read("listProcessorTypes")},
+		{http.MethodGet, "locations/*:fetchProcessorTypes", read("fetchProcessorTypes")},
+	}
+}
+
+func documentaiJudge(_ string, v jsonstream.Found) (classify.Fault, bool) {
+	for _, value := range v["document.error.code"] {
+		if code, failed := nested(value); failed {
+			return classify.Fault{Codes: classify.Codes(code), Message: classify.First(word(v, "document.error.message"))}, true
+		}
+	}
+	// Clients choose whether enums come as words or as numbers.
+	if state := word(v, "humanReviewStatus.state"); state == "ERROR" || state == "4" {
+		return classify.Fault{Codes: []string{"HUMAN_REVIEW_ERROR"}, Message: classify.First(word(v, "humanReviewStatus.stateMessage"))}, true
+	}
+	return documentaiBatch(v)
+}
+
+// documentaiBatch judges a batch: it failed as a whole, or it is done and whole documents in it failed, of which nobody else would tell.
+func documentaiBatch(v jsonstream.Found) (classify.Fault, bool) {
+	if f, failed := googleOperation(v); failed {
+		return f, true
+	}
+	state := word(v, "metadata.state")
+	if strings.HasSuffix(v.String("metadata.@type"), "BatchProcessMetadata") { // elsewhere the same numbers mean other states
+		switch state {
+		case "6":
+			state = "FAILED"
+		case "5":
+			state = "CANCELLED"
+		}
+	}
+	document, failed := "", false
+	for _, value := range v["metadata.individualProcessStatuses[].status.code"] {
+		if document, failed = nested(value); failed {
+			break
+		}
+	}
+	if state != "FAILED" && state != "CANCELLED" {
+		if !failed || !isTrue(v, "done") {
+			return classify.Fault{}, false
+		}
+		state = ""
+	}
+	return classify.Fault{
+		Codes: classify.Codes(document, state),
+		Message: classify.First(append(words(v, "metadata.individualProcessStatuses[].status.message"),
+			word(v, "metadata.stateMessage"))...),
+		Job: true,
+	}, true
+}

@@ -1,0 +1,47 @@
+package provider
+
+import (
+	"net/http"
+
+	"github.com/ocr-proxy/ocr-proxy/internal/classify"
+	"github.com/ocr-proxy/ocr-proxy/internal/fingerprint"
+)
+
+// generic is any engine that speaks HTTP: nothing is known of it, so that the status decides and no text is guessed at.
+func generic() *Provider {
+	return &Provider{
+		Name: "generic",
+		Operation: func(r *http.Request) Operation {
+			op := other(r.Method)
+			op.Repeat = Always // self-hosted engines read a document and forget it; `ambiguous: never` says otherwise
+			return op
+		},
+		Layout: fingerprint.Layout{
+			Inline: []string{"document", "image", "file", "base64", "content", "data"},
+			Refs:   []string{"url", "document_url", "image_url"},
+			Form:   []string{"base64Image"}, FormRefs: []string{"url"},
+		},
+		Fault:            genericFault,
+		Problem:          genericProblem,
+		RequestID:        []string{"X-Request-Id"},
+		Credentials:      []string{"X-Api-Key", "App_key", "Unstructured-Api-Key"},
+		ReadsShouldRetry: true, // several vendors without an adapter ship SDKs of the same generator as OpenAI's
+	}
+}
+
+// genericFault looks for a code and a sentence where most APIs put them.
+func genericFault(a classify.Attempt) classify.Fault {
+	body := classify.ReadBody(a.Body)
+	return classify.Fault{
+		Codes: classify.Codes(classify.First(
+			body.At("error", "code").Text(), body.At("code").Text(), body.At("error", "type").Text(), body.At("error_info", "id").Text(),
+			body.At("errorCode").Text(), body.At("type").Text())),
+		Message: classify.First(
+			body.At("error", "message").Text(), body.At("message").Text(), body.At("error").Text(), body.At("detail").Text(),
+			body.At("detail", "msg").Text(), body.At("error_message").Text(), body.At("errorMsg").Text(), body.At("title").Text()),
+	}
+}
+
+func genericProblem(p Problem) (http.Header, []byte) {
+	return jsonProblem(map[string]any{"error": map[string]any{"code": p.Reason, "message": p.Message, "type": "ocr_proxy", "param": nil}})
+}

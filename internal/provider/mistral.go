@@ -1,0 +1,105 @@
+package provider
+
+import (
+	"net/http"
+
+	"github.com/ocr-proxy/ocr-proxy/internal/classify"
+	"github.com/ocr-proxy/ocr-proxy/internal/fingerprint"
+	"github.com/ocr-proxy/ocr-proxy/internal/jsonstream"
+)
+
+// mistral is the OCR of Mistral AI with the calls around it: file uploads, batches and chat with images.
+func mistral() *Provider {
+	routes := mistralRoutes()
+	return &Provider{
+		Name:       "mistral",
+		Operations: operations(routes),
+		Operation:  recogniser(routes),
+		Layout: fingerprint.Layout{
+			Inline: []string{
+				"document.document_url", "document.image_url", "document.image_url.url",
+				"messages[].content[].document_url", "messages[].content[].image_url", "messages[].content[].image_url.url",
+			},
+			Refs: []string{"document.file_id", "messages[].content[].file_id"},
+		},
+		Fault: mistralFault,
+		Watch: []string{
+			"object", "message", "type", "code", "error", "error.message", "error.type", "error.code",
+			"status", "failed_requests", "errors[].message",
+		},
+		Judge:     mistralJudge,
+		Table:     mistralTable(),
+		Problem:   mistralProblem,
+		RequestID: []string{"Mistral-Correlation-Id", "X-Kong-Request-Id"},
+	}
+}
+
+func mistralRoutes() []route {
+	read := func(name string) Operation { return Operation{Name: name, Repeat: Always} }
+	judged := func(name string) Operation { return Operation{Name: name, Repeat: Always, Judged: true} }
+	return []route{
+		{http.MethodPost, "ocr", judged("ocr")},
+		{http.MethodPost, "chat/completions", judged("chat.completions")},
+		{http.MethodPost, "embeddings", judged("embeddings")},
+		{http.MethodPost, "batch/jobs", Operation{Name: "batch.jobs.create", Repeat: IfUnsent}},
+		{http.MethodGet, "batch/jobs", read("batch.jobs.list")},
+		{http.MethodGet, "batch/jobs/*", judged("batch.jobs.get")},
+		{http.MethodPost, "batch/jobs/*/cancel", read("batch.jobs.cancel")},
+		{http.MethodPost, "files", read("files.upload")}, // uploads are told apart by their content: a second one is the same file
+		{http.MethodGet, "files", read("files.list")},
+		{http.MethodGet, "files/*", read("files.retrieve")},
+		{http.MethodGet, "files/*/content", read("files.download")},
+		{http.MethodGet, "files/*/url", read("files.signed_url")},
+		{http.MethodDelete, "files/*", read("files.delete")},
+		{http.MethodGet, "models", read("models.list")},
+		{http.MethodGet, "models/*", read("models.get")},
+	}
+}
+
+// mistralFault reads {"object": "error", "message", "type", "code"}, where the code is a number in a string or null, and the list of
+// complaints under "detail" that the framework behind it sends for requests it cannot read.
+func mistralFault(a classify.Attempt) classify.Fault {
+	body := classify.ReadBody(a.Body)
+	return classify.Fault{
+		Codes: classify.Codes(body.At("code").Text(), body.At("type").Text(), body.At("error", "code").Text(), body.At("error", "type").Text()),
+		Message: classify.First(body.At("message").Text(), body.At("message", "detail", "msg").Text(), body.At("message", "detail").Text(),
+			body.At("detail", "msg").Text(), body.At("detail").Text(), body.At("error", "message").Text(), body.At("error").Text()),
+	}
+}
+
+func mistralJudge(operation string, v jsonstream.Found) (classify.Fault, bool) {
+	if operation == "batch.jobs.get" || v.String("object") == "batch" {
+		return mistralBatch(v)
+	}
+	if v.String("object") == "error" {
+		return classify.Fault{Codes: classify.Codes(word(v, "code"), word(v, "type"), "error"), Message: classify.First(word(v, "message"))}, true
+	}
+	return errorObject(v)
+}
+
+// mistralBatch judges a batch: it failed as a whole, or it is through and some of its documents failed, of which nobody else would tell.
+func mistralBatch(v jsonstream.Found) (classify.Fault, bool) {
+	status := v.String("status")
+	failed, _ := v.Int("failed_requests")
+	switch {
+	case status == "FAILED", status == "TIMEOUT_EXCEEDED", status == "CANCELLED":
+	case status == "SUCCESS" && failed > 0:
+		status = "failed_requests"
+	default:
+		return classify.Fault{}, false
+	}
+	return classify.Fault{Codes: []string{status}, Message: classify.First(words(v, "errors[].message")...), Job: true}, true
+}
+
+func mistralTable() classify.Table {
+	t := classify.Table{
+		{Status: http.StatusTooManyRequests, Text: "monthly", Class: classify.Quota},
+		{Status: http.StatusTooManyRequests, Class: classify.Throttle}, // its type may well be that of a bad request
+	}
+	return append(t, codes(classify.Permanent, "document_parser_invalid_file", "3740", "document_parser_too_many_pages", "3730",
+		"invalid_request_file", "3310", "model_not_found", "3040")...)
+}
+
+func mistralProblem(p Problem) (http.Header, []byte) {
+	return jsonProblem(map[string]any{"object": "error", "message": p.Message, "type": "ocr_proxy", "param": nil, "code": p.Reason})
+}

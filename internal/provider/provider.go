@@ -1,0 +1,89 @@
+// Package provider holds what is true of one OCR vendor only, one file a vendor: its operations, where its requests carry documents and
+// credentials, what its errors mean and what they look like. It is data and pure functions: no state, no I/O.
+package provider
+
+import (
+	"net/http"
+
+	"github.com/ocr-proxy/ocr-proxy/internal/classify"
+	"github.com/ocr-proxy/ocr-proxy/internal/fingerprint"
+	"github.com/ocr-proxy/ocr-proxy/internal/jsonstream"
+)
+
+// Repeat says when a call may be made a second time after its request has left.
+type Repeat uint8
+
+// The kinds of repetition. The zero value is the careful one.
+const (
+	// IfUnsent is a call that starts billed work which nothing tells apart from a second start: it is repeated only when the request did not
+	// leave, or when the provider answered that it took nothing.
+	IfUnsent Repeat = iota
+	// WithToken is a call that may be repeated when its body carries the provider's idempotency token.
+	WithToken
+	// Always is a call without lasting effect: reading, or a synchronous analysis, which a second call merely bills again.
+	Always
+)
+
+// Operation is one call of a provider's API.
+type Operation struct {
+	// Name is the provider's own name for it, from the adapter's declared list: it becomes a metric label and the scope of throttles.
+	Name   string
+	Repeat Repeat
+	// Judged marks operations whose good answers are JSON and are read to their end before they are passed on: their content can tell of a
+	// failure.
+	Judged bool
+	// Tokened marks job starts that take the provider's idempotency token.
+	Tokened bool
+}
+
+// Other names every call that an adapter does not know.
+const Other = "other"
+
+// other is the operation of an unknown call. Reading methods may be repeated; anything else only if it did not leave.
+func other(method string) Operation {
+	op := Operation{Name: Other}
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
+		op.Repeat = Always
+	}
+	return op
+}
+
+// Problem is a failure that the proxy itself has to tell the worker about.
+type Problem struct {
+	Status  int    // HTTP status of the answer
+	Message string // one sentence for the person who reads the worker's log; never a secret
+	Reason  string // a fixed word, such as "circuit_open"
+}
+
+// Provider is the description of one kind. Functions that are nil and lists that are empty mean the generic behaviour.
+type Provider struct {
+	// Name is the kind, as the configuration spells it.
+	Name string
+	// Operations are the names that Operation returns, without Other.
+	Operations []string
+	// Operation recognises a call from its method, path, query and headers.
+	Operation func(r *http.Request) Operation
+	// Layout says where requests carry documents.
+	Layout fingerprint.Layout
+	// TokenField is the JSON field that holds the idempotency token of a job start; "": the provider has none.
+	TokenField string
+	// Fault reads an error answer (status 400 and above).
+	Fault func(a classify.Attempt) classify.Fault
+	// Watch are the paths of a good answer that Judge looks at.
+	Watch []string
+	// Judge finds the failure told inside a good answer; false: there is none.
+	Judge func(operation string, v jsonstream.Found) (classify.Fault, bool)
+	// Table are the provider's own decisions, first match wins; HTTP's own follow.
+	Table classify.Table
+	// Problem writes a failure of the proxy's own in the provider's error shape, so that its SDK raises its usual exception.
+	Problem func(p Problem) (http.Header, []byte)
+	// RequestID are the answer headers that hold the provider's id of a call, best first.
+	RequestID []string
+	// Credentials are the request headers that carry a worker's credential for this provider, beside those that do everywhere.
+	Credentials []string
+	// ReadsShouldRetry marks kinds whose SDKs obey the header X-Should-Retry.
+	ReadsShouldRetry bool
+	// RepeatsAnyRetryAfter marks kinds with an SDK that repeats any error which carries Retry-After, permanent ones included.
+	RepeatsAnyRetryAfter bool
+}

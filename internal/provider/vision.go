@@ -1,0 +1,140 @@
+package provider
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/ocr-proxy/ocr-proxy/internal/classify"
+	"github.com/ocr-proxy/ocr-proxy/internal/fingerprint"
+	"github.com/ocr-proxy/ocr-proxy/internal/jsonstream"
+)
+
+// visionPartial is a code of our own that follows Google's: the batch holds good items or permanently failed ones beside those that failed,
+// so that repeating the whole of it would pay for pages twice.
+const visionPartial = "PARTIAL_BATCH"
+
+// vision is Google Cloud Vision: batches of images, or the pages of one file, in which each item fails by itself inside a good answer.
+func vision() *Provider {
+	routes := visionRoutes()
+	return &Provider{
+		Name:       "vision",
+		Operations: operations(routes),
+		Operation:  recogniser(routes),
+		Layout: fingerprint.Layout{
+			Inline: []string{"requests[].image.content", "requests[].inputConfig.content", "requests[].input_config.content"},
+			Refs: []string{
+				"requests[].image.source.imageUri", "requests[].image.source.image_uri",
+				"requests[].image.source.gcsImageUri", "requests[].image.source.gcs_image_uri",
+				"requests[].inputConfig.gcsSource.uri", "requests[].input_config.gcs_source.uri",
+			},
+		},
+		Fault: googleFault,
+		Watch: append(googleOperationPaths(),
+			"responses[].error.code", "responses[].error.message", "responses[].fullTextAnnotation.text",
+			"responses[].responses[].error.code", "responses[].responses[].error.message", "responses[].responses[].context.pageNumber"),
+		Judge:       visionJudge,
+		Table:       visionTable(),
+		Problem:     googleProblem,
+		Credentials: []string{"X-Goog-Api-Key"},
+	}
+}
+
+func visionRoutes() []route {
+	judged := func(name string) Operation { return Operation{Name: name, Repeat: Always, Judged: true} }
+	return []route{
+		{http.MethodPost, "images:annotate", judged("images:annotate")},
+		{http.MethodPost, "files:annotate", judged("files:annotate")},
+		{http.MethodPost, "images:asyncBatchAnnotate", Operation{Name: "images:asyncBatchAnnotate", Repeat: IfUnsent}},
+		{http.MethodPost, "files:asyncBatchAnnotate", Operation{Name: "files:asyncBatchAnnotate", Repeat: IfUnsent}},
+		{http.MethodGet, "operations/*", judged("getOperation")},
+		{http.MethodGet, "operations", Operation{Name: "listOperations", Repeat: Always}},
+		{http.MethodPost, "operations/*:cancel", Operation{Name: "cancelOperation", Repeat: Always}},
+	}
+}
+
+func visionTable() classify.Table {
+	return append(classify.Table{
+		{Status: http.StatusOK, Code: visionPartial, Class: classify.Permanent},
+		// Inside a batch this is about one image that Google may not fetch, and not about the caller's credentials.
+		{Status: http.StatusOK, Code: "PERMISSION_DENIED", Class: classify.Permanent},
+		{Status: http.StatusOK, Code: "UNAUTHENTICATED", Class: classify.Permanent},
+	}, googleTable()...)
+}
+
+func visionJudge(_ string, v jsonstream.Found) (classify.Fault, bool) {
+	if f, failed := googleOperation(v); failed {
+		return f, true
+	}
+	if f, failed := visionItems(v, "responses[].error", "responses[].fullTextAnnotation.text"); failed {
+		return f, true
+	}
+	return visionItems(v, "responses[].responses[].error", "responses[].responses[].context.pageNumber")
+}
+
+// visionItems judges the items with errors at a path. When all of them failed for reasons that pass, the call as a whole may be repeated.
+// The mark is a path that items have which did not fail, and perhaps those that failed too: it shows that there are items without an error.
+// Only a blank image at the end of a batch has neither error nor mark.
+func visionItems(v jsonstream.Found, path, mark string) (classify.Fault, bool) {
+	failed := map[item]bool{}
+	var passing, lasting struct {
+		code string
+		at   item
+	}
+	for _, value := range v[path+".code"] {
+		code, bad := nested(value)
+		if !bad {
+			continue
+		}
+		at := itemOf(value)
+		failed[at] = true
+		switch code {
+		case "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED", "INTERNAL", "UNAVAILABLE":
+			if passing.code == "" || code == "RESOURCE_EXHAUSTED" && code != passing.code {
+				passing.code, passing.at = code, at
+			}
+		default:
+			if lasting.code == "" {
+				lasting.code, lasting.at = code, at
+			}
+		}
+	}
+	if len(failed) == 0 {
+		return classify.Fault{}, false
+	}
+	worst, whole := lasting, false
+	if lasting.code == "" {
+		worst, whole = passing, !hasGood(failed, v[mark])
+	}
+	f := classify.Fault{Codes: classify.Codes(worst.code)}
+	if !whole {
+		f.Codes = append(f.Codes, visionPartial)
+	}
+	for _, message := range v[path+".message"] {
+		if itemOf(message) == worst.at {
+			f.Message = classify.First(message.Text)
+			break
+		}
+	}
+	return f, true
+}
+
+// item is the place of an image in a batch, or of a file and a page in it.
+type item struct{ outer, inner int }
+
+func itemOf(v jsonstream.Value) item {
+	at := item{outer: v.Index[0]}
+	if len(v.Index) > 1 {
+		at.inner = v.Index[1]
+	}
+	return at
+}
+
+// hasGood reports whether there are items that did not fail: marked ones, or such as must stand before one that failed.
+func hasGood(failed map[item]bool, marks []jsonstream.Value) bool {
+	for at := range failed {
+		if at.inner > 0 && !failed[item{at.outer, at.inner - 1}] || at.inner == 0 && at.outer > 0 && !failed[item{at.outer - 1, 0}] {
+			return true
+		}
+	}
+	return slices.ContainsFunc(marks, func(m jsonstream.Value) bool { return !failed[itemOf(m)] })
+}
