@@ -3,6 +3,7 @@ package credential
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -32,7 +33,7 @@ func SigV4(ctx context.Context, o SigV4Options) (*Credential, error) {
 		return nil, fmt.Errorf("load the AWS configuration: %w", err)
 	}
 	if cfg.Region == "" {
-		return nil, fmt.Errorf("auth.region is empty and the environment names no AWS region; set auth.region")
+		return nil, errors.New("auth.region is empty and the environment names no AWS region; set auth.region")
 	}
 	s := &sigV4{credentials: cfg.Credentials, region: cfg.Region, service: o.Service, signer: v4.NewSigner(), now: time.Now}
 	return &Credential{own: true, apply: s.apply, refuses: refuseStreamingSignature}, nil

@@ -110,7 +110,7 @@ func Uniform(ceiling time.Duration) time.Duration {
 	if ceiling <= 0 {
 		return 0
 	}
-	return rand.N(ceiling + 1)
+	return rand.N(ceiling + 1) //nolint:gosec // spreading a crowd needs no secrecy
 }
 
 // Sleep waits for d or until the context ends, and returns the context's cause in that case. A wait of zero or less returns at once.

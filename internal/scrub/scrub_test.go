@@ -34,8 +34,10 @@ func TestQuery(t *testing.T) {
 
 func TestHeaders(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"Authorization", "Proxy-Authorization", "X-Goog-Api-Key", "Ocp-Apim-Subscription-Key", "apikey", "api-key", "Cookie",
-		"X-Amz-Security-Token", "X-Auth-Token", "app_key", "app_id", "X-Vendor-Secret", "X-Amz-Date", "unstructured-api-key"} {
+	for _, name := range []string{
+		"Authorization", "Proxy-Authorization", "X-Goog-Api-Key", "Ocp-Apim-Subscription-Key", "apikey", "api-key", "Cookie",
+		"X-Amz-Security-Token", "X-Auth-Token", "app_key", "app_id", "X-Vendor-Secret", "X-Amz-Date", "unstructured-api-key",
+	} {
 		require.True(t, scrub.Header(name), name)
 		require.False(t, scrub.Kept(name), name)
 	}

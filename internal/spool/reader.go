@@ -3,6 +3,7 @@ package spool
 import (
 	"fmt"
 	"io"
+	"net"
 )
 
 // reader reads a body from its first byte and holds a reference to it. One call of
@@ -55,6 +56,45 @@ func (r *reader) Read(p []byte) (int, error) {
 		err = io.ErrUnexpectedEOF // somebody cut the file: it must not look complete
 	}
 	return 0, fmt.Errorf("read spilled body: %w", err)
+}
+
+// Len returns how many bytes are left to read; false while it is not known, or when they do not lie in memory.
+func (r *reader) Len() (int64, bool) {
+	b := r.body
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.written - r.off, r.err == nil && b.whole() && b.file.File == nil
+}
+
+// WriteTo writes the rest of a complete body that lies in memory without copying it, all pieces in one system call where w is a connection.
+// Any other body it copies.
+func (r *reader) WriteTo(w io.Writer) (int64, error) {
+	b := r.body
+	b.mu.Lock()
+	if r.err != nil || !b.whole() || b.file.File != nil {
+		b.mu.Unlock()
+		return io.Copy(w, struct{ io.Reader }{r})
+	}
+	b.refs++ // keeps the pieces, also when the reader is closed meanwhile
+	pieces := b.rest(r.off)
+	r.off = b.written
+	b.mu.Unlock()
+	defer b.drop()
+	return pieces.WriteTo(w)
+}
+
+// rest lists what lies in memory from off on. The lock is held and the body is complete.
+func (b *Body) rest(off int64) net.Buffers {
+	pieces := make(net.Buffers, 0, len(b.pieces))
+	start := int64(0)
+	for _, p := range b.pieces {
+		end := min(start+int64(len(p)), b.written)
+		if off < end {
+			pieces = append(pieces, p[max(0, off-start):end-start])
+		}
+		start = end
+	}
+	return pieces
 }
 
 // Close gives the reader's hold on the body back and wakes a Read that waits.

@@ -1,0 +1,47 @@
+# The two commands to know: make run, make test.
+
+GO      ?= go
+BIN     := bin/ocr-proxy
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+COMMIT  ?= $(shell git rev-parse --short HEAD 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
+
+# The race detector needs cgo and a C compiler. Without one the tests still run, and say that they run without it.
+RACE := $(shell command -v $${CC:-cc} >/dev/null 2>&1 && [ "$$($(GO) env CGO_ENABLED)" = 1 ] && echo -race)
+
+FUZZTIME      ?= 30s
+GOLANGCI_LINT ?= golangci-lint
+
+.PHONY: run build test fuzz bench lint cross interop-smoke help
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
+
+run: ## run the demo: simulated providers, the proxy, a batch of pages
+	$(GO) run ./cmd/ocr-proxy demo
+
+build: ## build bin/ocr-proxy
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/ocr-proxy
+
+test: ## run all tests
+	@[ -n "$(RACE)" ] || echo 'make test: no C compiler found, so the race detector is left out (install gcc or clang to have it)'
+	$(GO) test $(RACE) -shuffle=on ./...
+
+fuzz: ## fuzz every parser of outside input for FUZZTIME each
+	@set -e; $(GO) list -f '{{if .TestGoFiles}}{{.ImportPath}} {{.Dir}}{{else if .XTestGoFiles}}{{.ImportPath}} {{.Dir}}{{end}}' ./... | while read -r pkg dir; do \
+		for target in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]+' "$$dir"/*_test.go | sed 's/^func //' | sort -u); do \
+			echo "fuzz $$pkg $$target"; $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$pkg"; \
+		done; done
+
+bench: ## benchmarks, and the proxy against a bare httputil.ReverseProxy in the same run
+	$(GO) test -run '^$$' -bench . -benchtime 300ms ./internal/...
+	$(GO) run ./internal/bench
+
+lint: ## golangci-lint
+	$(GOLANGCI_LINT) run ./...
+
+cross: ## build and vet for the other platforms
+	for os in darwin windows; do GOOS=$$os CGO_ENABLED=0 $(GO) build -o /dev/null ./... && GOOS=$$os CGO_ENABLED=0 $(GO) vet ./... || exit 1; done
+
+interop-smoke: ## real AWS SDKs for Python and JavaScript through the proxy to a simulated Textract that really reads
+	bash deploy/interop/smoke.sh

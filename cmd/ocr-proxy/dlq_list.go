@@ -1,0 +1,138 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ocr-proxy/ocr-proxy/internal/dlq"
+)
+
+func dlqListCommand(f *dlqFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List dead letters, the newest first",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			r, filter, err := f.open(time.Now())
+			if err != nil {
+				return err
+			}
+			var to letterWriter = &letterTable{w: cmd.OutOrStdout()}
+			if f.output == outputJSON {
+				to = &letterArray{w: cmd.OutOrStdout()}
+			}
+			return listLetters(to, cmd.ErrOrStderr(), r, filter)
+		},
+	}
+	f.addFilters(cmd)
+	return cmd
+}
+
+// letterWriter is one way of writing a list of letters.
+type letterWriter interface {
+	add(l dlq.Letter) error
+	end() error
+}
+
+// listLetters writes the letters as they are read, so that a big store needs
+// no memory. Unreadable files are named on warn and passed over.
+func listLetters(to letterWriter, warn io.Writer, r *dlq.Reader, filter dlq.Filter) error {
+	for l, err := range r.List(filter) {
+		switch {
+		case errors.Is(err, dlq.ErrUnreadable):
+			if err := warnUnreadable(warn, err); err != nil {
+				return err
+			}
+		case err != nil:
+			return err
+		default:
+			if err := to.add(l); err != nil {
+				return err
+			}
+		}
+	}
+	return to.end()
+}
+
+// warnUnreadable names the files that were passed over, one per line.
+func warnUnreadable(w io.Writer, unreadable error) error {
+	for line := range strings.Lines(unreadable.Error()) {
+		if _, err := fmt.Fprintf(w, "passed over %s; run `ocr-proxy dlq verify`\n", printable(strings.TrimRight(line, "\n"))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// letterArray writes one JSON array.
+type letterArray struct {
+	w io.Writer
+	n int
+}
+
+func (a *letterArray) add(l dlq.Letter) error {
+	data, err := marshalJSON(l, "  ")
+	if err != nil {
+		return err
+	}
+	before := ",\n  "
+	if a.n == 0 {
+		before = "[\n  "
+	}
+	a.n++
+	_, err = io.WriteString(a.w, before+string(data))
+	return err
+}
+
+func (a *letterArray) end() error {
+	closing := "\n]\n"
+	if a.n == 0 {
+		closing = "[]\n"
+	}
+	_, err := io.WriteString(a.w, closing)
+	return err
+}
+
+// letterTable writes columns. It writes a batch at a time: the columns of a
+// batch line up, and a big store still needs no memory.
+type letterTable struct {
+	w io.Writer
+	t *table
+	n int
+}
+
+const tableBatch = 500
+
+func (p *letterTable) add(l dlq.Letter) error {
+	if p.n%tableBatch == 0 {
+		if err := p.flush(); err != nil {
+			return err
+		}
+		p.t = newTable(p.w, "ID", "FAILED", "PROVIDER", "OPERATION", "OUTCOME", "CLASS", "CODE", "HTTP", "TRIES", "SEEN", "DOCUMENT")
+	}
+	p.n++
+	p.t.row(l.ID, when(l.FailedAt), printable(l.Provider), short(l.Operation, 40), printable(l.Outcome), printable(l.ErrorClass), short(l.ErrorCode, 40),
+		httpStatus(l.HTTPStatus), strconv.Itoa(len(l.Attempts)), strconv.Itoa(l.Occurrences), short(l.DocumentID, 48))
+	return nil
+}
+
+func (p *letterTable) flush() error {
+	if p.t == nil {
+		return nil
+	}
+	return p.t.flush()
+}
+
+func (p *letterTable) end() error {
+	if p.n == 0 {
+		_, err := io.WriteString(p.w, "no dead letters\n")
+		return err
+	}
+	return p.flush()
+}

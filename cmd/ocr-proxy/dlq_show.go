@@ -1,0 +1,137 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"github.com/ocr-proxy/ocr-proxy/internal/dlq"
+)
+
+func dlqShowCommand(f *dlqFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "show ID",
+		Short: "Show one dead letter, in whatever state",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r, _, err := f.open(time.Now())
+			if err != nil {
+				return err
+			}
+			l, err := r.Get(args[0])
+			if err != nil {
+				return err
+			}
+			if f.output == outputJSON {
+				return printJSON(cmd.OutOrStdout(), l)
+			}
+			return printLetter(cmd.OutOrStdout(), r, l)
+		},
+	}
+}
+
+// printLetter writes what a person needs who decides about the letter.
+func printLetter(w io.Writer, r *dlq.Reader, l dlq.Letter) error {
+	if _, err := fmt.Fprintf(w, "%s\n\n", printable(l.Diagnostic)); err != nil {
+		return err
+	}
+	t := newTable(w)
+	t.row("id", l.ID)
+	t.row("status", l.Status)
+	t.row("outcome", printable(l.Outcome))
+	t.row("error", errorLine(l.Envelope))
+	t.row("provider", printable(l.Provider)+" ("+printable(l.Kind)+", "+printable(l.Operation)+")")
+	t.row("document", printable(l.DocumentID))
+	t.row("tenant", printable(l.Tenant))
+	t.row("request", printable(strings.TrimSpace(l.Request.Method+" "+target(l.Request))))
+	t.row("payload", payloadLine(r, l.Envelope))
+	if len(l.Request.Credentials) > 0 {
+		t.row("cut out", printable(strings.Join(l.Request.Credentials, ", ")))
+	}
+	if l.Job != nil {
+		t.row("job", printable(l.Job.ID))
+	}
+	t.row("first attempt", when(l.FirstAttemptAt))
+	t.row("failed", when(l.FailedAt))
+	if l.RetryNotBefore != nil {
+		t.row("retry not before", when(*l.RetryNotBefore))
+	}
+	t.row("occurrences", strconv.Itoa(l.Occurrences))
+	if l.Ambiguous {
+		t.row("ambiguous", "the provider may have done the work of the last attempt")
+	}
+	for _, p := range l.Replays {
+		t.row("replayed", when(p.At)+" "+printable(p.Outcome)+" "+printable(p.ErrorClass)+" "+httpStatus(p.HTTPStatus))
+	}
+	if s := l.Resolution; s != nil {
+		t.row(l.Status, when(s.At)+" by "+printable(s.By)+" "+printable(s.Label)+": "+printable(s.Note))
+	}
+	if l.TraceID != "" {
+		t.row("trace", printable(l.TraceID))
+	}
+	if err := t.flush(); err != nil {
+		return err
+	}
+	return printAttempts(w, l.Attempts)
+}
+
+func printAttempts(w io.Writer, attempts []dlq.Attempt) error {
+	if len(attempts) == 0 {
+		_, err := io.WriteString(w, "\nno attempt was made\n")
+		return err
+	}
+	if _, err := io.WriteString(w, "\n"); err != nil {
+		return err
+	}
+	t := newTable(w, "TRY", "STARTED", "WAITED", "FOR", "TOOK", "HTTP", "CLASS", "CODE", "REQUEST ID")
+	for _, a := range attempts {
+		t.row(strconv.Itoa(a.N), when(a.StartedAt), millis(a.WaitedMS), printable(a.WaitSource), millis(a.DurationMS),
+			httpStatus(a.HTTPStatus), printable(a.ErrorClass), short(a.ErrorCode, 40), short(a.UpstreamRequestID, 48))
+	}
+	return t.flush()
+}
+
+func errorLine(e *dlq.Envelope) string {
+	line := printable(e.ErrorClass)
+	if e.HTTPStatus != nil {
+		line += ", HTTP " + strconv.Itoa(*e.HTTPStatus)
+	}
+	if e.ErrorCode != "" {
+		line += ", " + printable(e.ErrorCode)
+	}
+	if e.ErrorMessage != "" {
+		line += ": " + printable(e.ErrorMessage)
+	}
+	return line
+}
+
+func target(r dlq.Request) string {
+	if r.Query == "" {
+		return r.Path
+	}
+	return r.Path + "?" + r.Query
+}
+
+func payloadLine(r *dlq.Reader, e *dlq.Envelope) string {
+	path, size, err := r.PayloadPath(e)
+	switch {
+	case err != nil:
+		return "missing: " + printable(path)
+	case path != "":
+		return printable(path) + " (" + bytesOf(size) + ")"
+	case e.RawPayloadRef != "":
+		return printable(e.RawPayloadRef)
+	}
+	return "not kept (" + bytesOf(e.Request.BodyBytes) + " were received)"
+}
+
+func bytesOf(n int64) string { return humanize.IBytes(uint64(max(n, 0))) }
+
+func millis(ms float64) string {
+	return time.Duration(ms * float64(time.Millisecond)).Round(time.Millisecond).String()
+}

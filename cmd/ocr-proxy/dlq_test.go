@@ -1,0 +1,205 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ocr-proxy/ocr-proxy/internal/dlq"
+)
+
+const unknownLetter = "0192d3c0-7a1b-7c3d-8e4f-5a6b7c8d9e0f"
+
+// runDLQ runs `ocr-proxy dlq` as a person would.
+func runDLQ(args ...string) (stdout, stderr string, err error) {
+	var out, warn bytes.Buffer
+	cmd := dlqCommand()
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	cmd.SetOut(&out)
+	cmd.SetErr(&warn)
+	cmd.SetArgs(args)
+	err = cmd.Execute()
+	return out.String(), warn.String(), err
+}
+
+// fillDLQ makes a store with the letters and gives their ids.
+func fillDLQ(t *testing.T, letters ...*dlq.Envelope) (dir string, ids []string) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "dead-letters")
+	s, err := dlq.Open(dir, dlq.Options{KeepPayloads: true})
+	require.NoError(t, err)
+	for _, e := range letters {
+		id, err := s.Put(t.Context(), e, strings.NewReader("body of "+e.DocumentID))
+		require.NoError(t, err)
+		ids = append(ids, id)
+	}
+	require.NoError(t, s.Close())
+	return dir, ids
+}
+
+func deadLetter(document, class string) *dlq.Envelope {
+	status := 503
+	return &dlq.Envelope{
+		Outcome: "exhausted", Provider: "acct", Kind: "generic", Operation: "ocr", DocumentID: document, ErrorClass: class, ErrorCode: "Busy",
+		ErrorMessage: "come back later", HTTPStatus: &status, Diagnostic: "The provider stayed busy.", Request: dlq.Request{Method: "POST", Path: "/ocr", Query: "a=1"},
+		Attempts: []dlq.Attempt{{N: 1, StartedAt: time.Now(), DurationMS: 12.3, HTTPStatus: &status, ErrorClass: class, WaitSource: "none", UpstreamRequestID: "r-1"}},
+	}
+}
+
+func TestDLQListJSON(t *testing.T) {
+	dir, ids := fillDLQ(t, deadLetter("doc-1", "transient"), deadLetter("doc-2", "throttle"))
+	out, _, err := runDLQ("list", "--dir", dir, "--output", "json")
+	require.NoError(t, err)
+	var all []map[string]any
+	require.NoError(t, json.Unmarshal([]byte(out), &all))
+	require.Len(t, all, 2)
+	require.Equal(t, ids[1], all[0]["id"], "newest first")
+	require.Equal(t, "open", all[0]["status"])
+	require.Contains(t, all[0], "retry_not_before")
+
+	for _, args := range [][]string{{"--class", "throttle"}, {"--class", "throttle", "--provider", "acct", "--outcome", "exhausted", "--code", "Busy", "--since", "1h", "--status", "open"}} {
+		out, _, err = runDLQ(append([]string{"list", "--dir", dir, "--output", "json"}, args...)...)
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal([]byte(out), &all))
+		require.Len(t, all, 1, args)
+	}
+	for _, args := range [][]string{{"--tenant", "nobody"}, {"--since", "2100-01-01T00:00:00Z"}, {"--status", "resolved"}} {
+		out, _, err = runDLQ(append([]string{"list", "--dir", dir, "--output", "json"}, args...)...)
+		require.NoError(t, err)
+		require.Equal(t, "[]\n", out, args)
+	}
+}
+
+func TestDLQTables(t *testing.T) {
+	dir, ids := fillDLQ(t, deadLetter("doc-1", "transient"), deadLetter("doc-2", "transient"))
+	out, _, err := runDLQ("list", "--dir", dir)
+	require.NoError(t, err)
+	require.Contains(t, out, ids[0])
+	require.Contains(t, out, "doc-2")
+
+	out, _, err = runDLQ("show", ids[0], "--dir", dir)
+	require.NoError(t, err)
+	for _, want := range []string{"The provider stayed busy.", "open", "transient, HTTP 503, Busy: come back later", "POST /ocr?a=1", filepath.Join(dir, "payloads"), "(13 B)", "r-1"} {
+		require.Contains(t, out, want)
+	}
+	out, _, err = runDLQ("show", ids[0], "--dir", dir, "--output", "json")
+	require.NoError(t, err)
+	require.Contains(t, out, `"schema": "ocr-proxy/dead-letter/v1"`)
+
+	out, _, err = runDLQ("top", "--dir", dir)
+	require.NoError(t, err)
+	require.Regexp(t, `(?m)^2 +2 +2 +acct +exhausted +transient +Busy`, out)
+	out, _, err = runDLQ("top", "--dir", dir, "--output", "json")
+	require.NoError(t, err)
+	var groups []dlq.Group
+	require.NoError(t, json.Unmarshal([]byte(out), &groups))
+	require.Equal(t, 2, groups[0].Letters)
+
+	empty := t.TempDir()
+	out, _, err = runDLQ("list", "--dir", empty)
+	require.NoError(t, err)
+	require.Equal(t, "no dead letters\n", out)
+	out, _, err = runDLQ("top", "--dir", empty, "--output", "json")
+	require.NoError(t, err)
+	require.Equal(t, "[]\n", out)
+}
+
+func TestDLQMistakesGetASentence(t *testing.T) {
+	dir, ids := fillDLQ(t, deadLetter("1", "transient"))
+	missing := filepath.Join(dir, "none")
+	for want, args := range map[string][]string{
+		"does not exist":        {"list", "--dir", missing},
+		"none does not exist":   {"verify", "--dir", missing},
+		"--dir DIR or --config": {"list"},
+		"use table or json":     {"list", "--dir", dir, "--output", "yaml"},
+		"--since \"soon\"":      {"list", "--dir", dir, "--since", "soon"},
+		"--since \"-1h\"":       {"list", "--dir", dir, "--since", "-1h"},
+		"resolved or discarded": {"list", "--dir", dir, "--status", "lost"},
+		"not a dead letter's":   {"show", "../" + ids[0], "--dir", dir},
+		"no dead letter has":    {"show", unknownLetter, "--dir", dir},
+		"accepts 1 arg":         {"show", "--dir", dir},
+		"no-such-file.yaml":     {"list", "--config", filepath.Join(dir, "no-such-file.yaml")},
+	} {
+		_, _, err := runDLQ(args...)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+func TestDLQFindsTheFolderByConfiguration(t *testing.T) {
+	dir, ids := fillDLQ(t, deadLetter("1", "transient"))
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("dead_letters: {dir: "+dir+"}\nproviders:\n  - {name: a, kind: generic, listen: '127.0.0.1:8081', upstream: 'http://127.0.0.1:9'}\n"), 0o600))
+	out, _, err := runDLQ("list", "--config", file)
+	require.NoError(t, err)
+	require.Contains(t, out, ids[0])
+}
+
+func TestDLQVerify(t *testing.T) {
+	e := deadLetter("1", "transient")
+	dir, ids := fillDLQ(t, e)
+	out, _, err := runDLQ("verify", "--dir", dir)
+	require.NoError(t, err)
+	require.Contains(t, out, "nothing is wrong")
+
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "open", unknownLetter+".json"), []byte("{"), 0o600))
+	_, warn, err := runDLQ("list", "--dir", dir)
+	require.NoError(t, err)
+	require.Contains(t, warn, unknownLetter)
+	require.NoError(t, os.Remove(filepath.Join(dir, e.RawPayloadRef)))
+	out, _, err = runDLQ("verify", "--dir", dir)
+	require.Error(t, err)
+	require.Contains(t, out, "moved to quarantine/"+unknownLetter)
+	require.Contains(t, out, "broken: open/"+ids[0])
+	out, _, err = runDLQ("verify", "--dir", dir, "--output", "json")
+	require.Error(t, err)
+	var report dlq.Report
+	require.NoError(t, json.Unmarshal([]byte(out), &report))
+	require.Equal(t, 1, report.InQuarantine)
+}
+
+func TestDLQOutputCarriesNoControlCharacters(t *testing.T) {
+	evil := "a\x1b[2J\r\n\u009b31m\u202e\x7f\U000e0041 é"
+	e := deadLetter(evil, "transient")
+	e.Tenant, e.Operation, e.ErrorCode, e.ErrorMessage, e.Diagnostic, e.Request.Path = evil, evil, evil, evil, evil, evil
+	e.Attempts[0].ErrorCode, e.Attempts[0].UpstreamRequestID, e.Attempts[0].WaitSource = evil, evil, evil
+	e.Request.Credentials, e.TraceID, e.Job = []string{evil}, evil, &dlq.Job{ID: evil}
+	e.Replays = []dlq.Replay{{Outcome: evil, ErrorClass: evil}}
+	dir, ids := fillDLQ(t, e)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "open", "x\x1b[2J\n.json"), nil, 0o600))
+	for _, args := range [][]string{
+		{"list"},
+		{"list", "--output", "json"},
+		{"show", ids[0]},
+		{"show", ids[0], "--output", "json"},
+		{"top"},
+		{"top", "--output", "json"},
+		{"verify", "--output", "json"},
+		{"verify"},
+	} {
+		out, warn, _ := runDLQ(append(args, "--dir", dir)...) //nolint:errcheck // Verify finds the bad file.
+		for _, r := range out + warn {
+			require.True(t, r == '\n' || unicode.IsPrint(r), "%v wrote %q", args, r)
+		}
+		require.Contains(t, out+"é", "é")
+		if args[len(args)-1] == "json" && args[0] == "show" {
+			var back dlq.Envelope
+			require.NoError(t, json.Unmarshal([]byte(out), &back))
+			require.Equal(t, evil, back.ErrorMessage, "escaping must not change what the JSON means")
+		}
+	}
+}
+
+func TestPrintable(t *testing.T) {
+	for in, want := range map[string]string{
+		"": "-", "plain é 文": "plain é 文", "a\x1b[31m": `a\x1b[31m`, "tab\tand\nline": `tab\tand\nline`, "bad\xff": `bad\xff`, "\u202e": `\u202e`, "it's \"": "it's \"",
+	} {
+		require.Equal(t, want, printable(in))
+	}
+}

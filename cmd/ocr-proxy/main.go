@@ -1,0 +1,107 @@
+// Command ocr-proxy is a sidecar reverse proxy between document workers and their OCR provider. See README.md.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ocr-proxy/ocr-proxy/config"
+)
+
+// The exit codes that users rely on.
+const (
+	exitOK        = 0
+	exitFailure   = 1
+	exitBadConfig = 2
+)
+
+func main() {
+	ctx, cancel := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-signals
+		cancel() // begin to end
+		<-signals
+		os.Exit(exitFailure) // the second signal does not wait
+	}()
+	os.Exit(run(ctx, os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr))
+}
+
+// run is the whole program but for its process: tests drive it with a context that they end.
+func run(ctx context.Context, args, environ []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	root := rootCommand(environ)
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	var (
+		bad   *config.InvalidError
+		usage *usageError
+	)
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &bad):
+		_, _ = fmt.Fprintln(stderr, bad.Error())
+		return exitBadConfig
+	case errors.As(err, &usage):
+		_, _ = fmt.Fprintf(stderr, "ocr-proxy: %v; see %s --help\n", err, usage.command)
+		return exitBadConfig
+	}
+	_, _ = fmt.Fprintf(stderr, "ocr-proxy: %v\n", err)
+	return exitFailure
+}
+
+// usageError is a command line that makes no sense.
+type usageError struct {
+	command string
+	err     error
+}
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+func rootCommand(environ []string) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "ocr-proxy",
+		Short:         "A sidecar proxy that makes OCR calls fail well",
+		Long:          "ocr-proxy stands between document workers and their OCR provider. It retries what is worth retrying, stops asking a\nprovider that is down, and writes every document that could not be read as a dead letter that says why.",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return &usageError{cmd.CommandPath(), fmt.Errorf("there is no command %q", args[0])}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return &usageError{cmd.CommandPath(), err} })
+	root.AddCommand(
+		serveCommand(environ),
+		checkCommand(environ),
+		explainCommand(),
+		simCommand(),
+		demoCommand(),
+		dlqCommand(),
+		healthCommand(environ),
+		versionCommand(),
+	)
+	return root
+}
+
+// configFlag adds the flag that every command about a running proxy takes.
+func configFlag(cmd *cobra.Command, path *string) {
+	cmd.Flags().StringVar(path, "config", "", "configuration file (YAML)")
+	_ = cmd.MarkFlagRequired("config") // fails only for a flag that does not exist
+}

@@ -1,0 +1,296 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"github.com/ocr-proxy/ocr-proxy/config"
+	"github.com/ocr-proxy/ocr-proxy/internal/admin"
+	"github.com/ocr-proxy/ocr-proxy/internal/dlq"
+	"github.com/ocr-proxy/ocr-proxy/internal/proxy"
+	"github.com/ocr-proxy/ocr-proxy/internal/spool"
+)
+
+func serveCommand(environ []string) *cobra.Command {
+	var path string
+	cmd := &cobra.Command{
+		Use:   "serve --config FILE",
+		Short: "Run the proxy until it is told to end",
+		Long: "Opens one listener for each provider account and the admin listener, and runs until SIGINT or SIGTERM; then it finishes what is\n" +
+			"in progress. A second signal ends it at once. Exit 0 after a clean end, 1 after a failure, 2 for a bad configuration.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := config.Load(path, environ)
+			if err != nil {
+				return err
+			}
+			log, err := newLogger(cfg.Log, cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			return serve(cmd.Context(), cfg, environ, log)
+		},
+	}
+	configFlag(cmd, &path)
+	return cmd
+}
+
+// serve runs the proxy until the context ends and everything in progress has been finished.
+func serve(ctx context.Context, cfg *config.Config, environ []string, log *zap.Logger) error {
+	s, err := open(ctx, cfg, environ, log)
+	if err != nil {
+		return err
+	}
+	return s.run(ctx)
+}
+
+// server is a running proxy.
+type server struct {
+	cfg      *config.Config
+	log      *zap.Logger
+	accounts []*proxy.Account
+	store    *dlq.Store
+	servers  []*bound
+	admin    *bound
+	ready    atomic.Bool
+	quit     chan struct{} // closed when the admin listener is told to end the process
+	quitOnce sync.Once
+	closing  chan struct{} // closed when the time to drain is nearly over
+}
+
+// bound is an HTTP server and the listener it serves.
+type bound struct {
+	*http.Server
+	listener net.Listener
+	tls      bool
+}
+
+// open builds everything in the order in which it depends on each other. What is opened is closed again when a later step fails.
+func open(ctx context.Context, cfg *config.Config, environ []string, log *zap.Logger) (_ *server, err error) {
+	s := &server{cfg: cfg, log: log, quit: make(chan struct{}), closing: make(chan struct{})}
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registerProcessMetrics(reg)
+
+	bodies, err := spool.New(spool.Limits{
+		MaxBytes: int64(cfg.Body.MaxBytes), MemoryPerBody: int64(cfg.Body.MemoryPerRequest), MemoryTotal: int64(cfg.Body.MemoryTotal), Dir: cfg.Body.Dir,
+	}, reg)
+	if err != nil {
+		return nil, fmt.Errorf("body.dir: %w", err)
+	}
+	s.store, err = dlq.Open(cfg.DeadLetters.Dir, dlq.Options{
+		MaxBytes: int64(cfg.DeadLetters.MaxBytes), KeepPayloads: cfg.DeadLetters.Payloads == "keep", Logger: log, Registerer: reg,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("dead_letters.dir: %w", err)
+	}
+	parts := newShared(cfg, environ, log, reg, bodies, s.store, s.closing)
+	for _, p := range cfg.Providers {
+		account, err := parts.account(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		s.accounts = append(s.accounts, account)
+		b, err := s.bind(ctx, "providers."+p.Name+".listen", p.Listen, p.TLS, account)
+		if err != nil {
+			return nil, err
+		}
+		s.servers = append(s.servers, b)
+	}
+	handler, err := admin.New(admin.Options{
+		Gatherer: reg, Ready: s.ready.Load, Quit: s.askToQuit, Accounts: s.states, LettersDir: cfg.DeadLetters.Dir,
+		Listen: cfg.Admin.Listen, Hosts: cfg.Admin.Hosts, TokenFile: cfg.Admin.TokenFile, Log: log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.admin, err = s.bind(ctx, "admin.listen", cfg.Admin.Listen, cfg.Admin.TLS, handler)
+	return s, err
+}
+
+// bind opens a listener for a handler, with the limits that keep a slow client from holding it for ever.
+func (s *server) bind(ctx context.Context, key, address string, tls config.ServerTLS, handler http.Handler) (*bound, error) {
+	conf, err := serverTLS(tls)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", key, err)
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("%s: cannot listen on %s: %w", key, address, err)
+	}
+	return &bound{listener: listener, tls: tls.Enabled(), Server: &http.Server{
+		Handler: handler, TLSConfig: conf,
+		ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		ErrorLog: zap.NewStdLog(s.log.WithOptions(zap.IncreaseLevel(zap.ErrorLevel))),
+	}}, nil
+}
+
+const (
+	headerTimeout = 15 * time.Second
+	idleTimeout   = 3 * time.Minute
+	maxHeader     = 64 << 10 // bytes
+	// grace is how long what was woken at the end of the drain has to write its dead letter and its answer.
+	grace = 3 * time.Second
+	// idlePoll is how often the drain looks whether everything is done.
+	idlePoll = 20 * time.Millisecond
+)
+
+// run serves until the context ends, then drains.
+func (s *server) run(ctx context.Context) error {
+	defer s.close()
+	failed := make(chan error, len(s.servers)+1)
+	for _, b := range append(s.servers, s.admin) {
+		go func() { failed <- b.serve() }()
+	}
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	defer signal.Stop(hup)
+	s.ready.Store(true)
+	for i, a := range s.accounts {
+		s.log.Info("listening", zap.String("provider", a.Name), zap.String("kind", a.Provider.Name),
+			zap.Stringer("listen", s.servers[i].listener.Addr()), zap.String("upstream", a.Upstream.Redacted()))
+	}
+	s.log.Info("ready", zap.Stringer("admin", s.admin.listener.Addr()), zap.String("dead_letters", s.cfg.DeadLetters.Dir), zap.String("version", thisBuild().version))
+	for {
+		select {
+		case err := <-failed:
+			return err
+		case <-hup:
+			s.log.Warn("the configuration is read at start only; restart to apply a change")
+			continue
+		case <-ctx.Done():
+		case <-s.quit:
+		}
+		return s.drain()
+	}
+}
+
+func (b *bound) serve() error {
+	var err error
+	if b.tls {
+		err = b.ServeTLS(b.listener, "", "")
+	} else {
+		err = b.Serve(b.listener)
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return fmt.Errorf("serve on %s: %w", b.listener.Addr(), err)
+}
+
+// drain ends the proxy: readiness goes first, and while anything is in progress new requests are still taken, because in a pod the worker may
+// outlive the signal. When the time is over what sleeps is told so, and what does not end then is cut off.
+func (s *server) drain() error {
+	s.ready.Store(false)
+	timeout := s.cfg.Shutdown.DrainTimeout
+	s.log.Info("draining", zap.Duration("drain_timeout", timeout), zap.Int64("in_progress", s.inProgress()))
+	if !s.idleWithin(timeout) {
+		close(s.closing)
+		if !s.idleWithin(grace) {
+			n := s.inProgress()
+			for _, b := range s.servers {
+				_ = b.Close()
+			}
+			return fmt.Errorf("%d requests were cut off after the drain_timeout of %s", n, timeout)
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), grace)
+	defer cancel()
+	for _, b := range append(s.servers, s.admin) {
+		if err := b.Shutdown(ctx); err != nil {
+			_ = b.Close() // a connection that stays open without a request is nobody's loss
+		}
+	}
+	s.log.Info("ended")
+	return nil
+}
+
+func (s *server) idleWithin(d time.Duration) bool {
+	for end := time.Now().Add(d); s.inProgress() > 0; time.Sleep(idlePoll) {
+		if time.Now().After(end) {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *server) inProgress() (n int64) {
+	for _, a := range s.accounts {
+		n += a.Purse.InProgress()
+	}
+	return n
+}
+
+func (s *server) askToQuit() { s.quitOnce.Do(func() { close(s.quit) }) }
+
+// states shows the accounts to the admin listener.
+func (s *server) states() []admin.Account {
+	all := make([]admin.Account, 0, len(s.accounts))
+	for _, a := range s.accounts {
+		circuit := a.Breakers.Snapshot()
+		paused := map[string]float64{}
+		for scope, left := range a.Gates.Remaining() {
+			if left > 0 {
+				paused[scope] = left.Seconds()
+			}
+		}
+		all = append(all, admin.Account{
+			Name: a.Name, Kind: a.Provider.Name, Upstream: a.Upstream.Redacted(), InFlight: a.Purse.InProgress(),
+			Breaker: admin.Breaker{State: circuit.State.String(), Reason: string(circuit.Reason), OpenSeconds: circuit.OpenFor.Seconds()},
+			Paused:  paused,
+		})
+	}
+	return all
+}
+
+// close gives back what open took. It may be called at any point of open's work.
+func (s *server) close() {
+	for _, b := range s.servers {
+		_ = b.listener.Close()
+	}
+	if s.admin != nil {
+		_ = s.admin.listener.Close()
+	}
+	if s.store != nil {
+		if err := s.store.Close(); err != nil {
+			s.log.Error("close the dead letters", zap.Error(err))
+		}
+	}
+}
+
+// registerProcessMetrics registers what is true of the process as a whole.
+func registerProcessMetrics(reg prometheus.Registerer) {
+	b := thisBuild()
+	info := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "ocrproxy_build_info", Help: "1, with version, commit and Go version as labels.",
+		ConstLabels: prometheus.Labels{"version": b.version, "commit": b.commit, "go_version": b.goVersion},
+	})
+	loaded := prometheus.NewGauge(prometheus.GaugeOpts{Name: "ocrproxy_config_last_reload_successful", Help: "1 if the configuration was last read without a problem."})
+	at := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "ocrproxy_config_last_reload_success_timestamp_seconds", Help: "When the configuration in effect was read.",
+	})
+	backlog := prometheus.NewGauge(prometheus.GaugeOpts{Name: "ocrproxy_webhook_backlog", Help: "Webhook deliveries that are due; 0 while there is no webhook."})
+	reg.MustRegister(info, loaded, at, backlog)
+	info.Set(1)
+	loaded.Set(1)
+	at.SetToCurrentTime()
+}

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"io"
+	"log"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/ocr-proxy/ocr-proxy/config"
+	"github.com/ocr-proxy/ocr-proxy/internal/breaker"
+	"github.com/ocr-proxy/ocr-proxy/internal/classify"
+	"github.com/ocr-proxy/ocr-proxy/internal/credential"
+	"github.com/ocr-proxy/ocr-proxy/internal/pace"
+	"github.com/ocr-proxy/ocr-proxy/internal/provider"
+	"github.com/ocr-proxy/ocr-proxy/internal/proxy"
+	"github.com/ocr-proxy/ocr-proxy/internal/retry"
+	"github.com/ocr-proxy/ocr-proxy/internal/spool"
+)
+
+const (
+	// maxCredentials bounds the circuits of one account whose workers' credentials pass through.
+	maxCredentials = 256
+	// eagerProbe is how soon a request that holds may probe an open circuit.
+	eagerProbe = 2 * time.Second
+	// smear is the time over which a crowd is let out after a pause.
+	smear = time.Second
+	// leaseSlack is what a probe's lease adds to the longest that a request may take.
+	leaseSlack = 10 * time.Second
+	// copyBuffers bounds the buffers that are kept for answers, copySize their size in bytes.
+	copyBuffers, copySize = 256, 32 << 10
+)
+
+// shared is what all accounts use.
+type shared struct {
+	log      *zap.Logger
+	environ  []string
+	bodies   *spool.Pool
+	maxBody  int64
+	sink     proxy.Sink
+	version  string
+	closing  <-chan struct{}
+	requests *proxy.Metrics
+	breakers *breaker.Metrics
+	gates    *pace.Metrics
+	copies   *proxy.Buffers
+	seed     maphash.Seed
+}
+
+func newShared(cfg *config.Config, environ []string, logger *zap.Logger, reg prometheus.Registerer, bodies *spool.Pool, sink proxy.Sink, closing <-chan struct{}) *shared {
+	return &shared{
+		log: logger, environ: environ, bodies: bodies, maxBody: int64(cfg.Body.MaxBytes), sink: sink, version: cfg.DeadLetters.ProcessingVersion, closing: closing,
+		requests: proxy.NewMetrics(reg), breakers: breaker.NewMetrics(reg), gates: pace.NewMetrics(reg),
+		copies: proxy.NewBuffers(copySize, copyBuffers), seed: maphash.MakeSeed(),
+	}
+}
+
+// account wires one entry of the providers list.
+func (s *shared) account(ctx context.Context, c config.Provider) (*proxy.Account, error) {
+	kind, err := provider.Find(c.Kind)
+	if err != nil {
+		return nil, err
+	}
+	secret, err := s.credential(ctx, c)
+	if err != nil {
+		return nil, fmt.Errorf("provider %s: auth: %w", c.Name, err)
+	}
+	roots, err := upstreamRoots(c.UpstreamTLS.CAFile)
+	if err != nil {
+		return nil, fmt.Errorf("provider %s: upstream_tls.ca_file: %w", c.Name, err)
+	}
+	rules, err := ruleTable(c.Rules)
+	if err != nil {
+		return nil, fmt.Errorf("provider %s: rules: %w", c.Name, err)
+	}
+	scopes := append([]string{provider.Other}, kind.Operations...)
+	policies := make(map[string]proxy.Policy, len(scopes))
+	for _, operation := range scopes {
+		policies[operation] = policy(c.Retry.For(operation))
+	}
+	purse := new(retry.Purse)
+	breakers := breaker.NewGroup(c.Name, breakerSettings(c), maxCredentials, breakerObserver(s.log.With(zap.String("provider", c.Name))))
+	gates := pace.NewGates(c.Name, scopes, pace.Settings{MaxPause: max(c.Retry.TotalBudget, c.Retry.CapDelay), Smear: smear})
+	s.breakers.Add(breakers)
+	s.gates.Add(gates)
+	return &proxy.Account{
+		Name: c.Name, Provider: kind, Upstream: c.UpstreamURL(),
+		Policy: func(operation string) proxy.Policy { return policies[operation] },
+		Rules:  rules, Injection: injection(c.InjectToken), Credential: secret,
+		Breakers: breakers, HoldOpen: c.Breaker.OnOpen == "wait", Gates: gates, TripOnRate: c.Breaker.OnThrottle == "trip", Purse: purse,
+		Transport: proxy.NewTransport(roots), Bodies: s.bodies, MaxBody: s.maxBody, Copies: s.copies, Sink: s.sink, Version: s.version,
+		Metrics: s.requests.Account(c.Name, c.Kind, purse), Log: s.log, Quiet: log.New(io.Discard, "", 0), Closing: s.closing, Seed: s.seed,
+	}, nil
+}
+
+func policy(c config.Retry) proxy.Policy {
+	p := proxy.Policy{
+		Policy:         retry.Policy{MaxAttempts: c.MaxAttempts, Base: c.BaseDelay, Cap: c.CapDelay, Total: c.TotalBudget},
+		AttemptTimeout: c.AttemptTimeout, AttemptTimeoutPerMB: c.AttemptTimeoutPerMB, UnknownRetries: c.UnknownRetries,
+		PurseRatio: c.Budget.Ratio, PurseFloor: c.Budget.Floor,
+	}
+	switch c.Ambiguous {
+	case "never":
+		p.Ambiguous = proxy.RepeatNever
+	case "always":
+		p.Ambiguous = proxy.RepeatAlways
+	}
+	return p
+}
+
+func injection(c string) proxy.Injection {
+	switch c {
+	case "content":
+		return proxy.InjectContent
+	case "false":
+		return proxy.InjectNever
+	}
+	return proxy.InjectPerCall
+}
+
+func breakerSettings(c config.Provider) breaker.Settings {
+	b := c.Breaker
+	return breaker.Settings{
+		FailureThreshold: b.FailureThreshold, FailureRatio: b.FailureRatio, MinRequests: b.MinRequests, Window: b.Window,
+		ResetTimeout: b.ResetTimeout, HalfOpenProbes: b.HalfOpenProbes, FatalRatio: b.FatalRatio, AuthThreshold: b.AuthThreshold,
+		ProbeLease: c.Retry.TotalBudget + leaseSlack, EagerProbe: eagerProbe,
+	}
+}
+
+func breakerObserver(log *zap.Logger) breaker.Observer {
+	return breaker.Observer{
+		Transition: func(from, to breaker.State, reason breaker.Reason, since time.Time) {
+			log.Warn("breaker", zap.Stringer("from", from), zap.Stringer("to", to), zap.String("why", string(reason)), zap.Time("since", since))
+		},
+		Sustained: func(since time.Time) {
+			log.Error("the circuit has stayed open for more than two reset timeouts; is the provider down?", zap.Time("since", since))
+		},
+	}
+}
+
+func ruleTable(rules []config.Rule) (classify.Table, error) {
+	var table classify.Table
+	for _, r := range rules {
+		class, err := classify.Parse(r.Class)
+		if err != nil {
+			return nil, err
+		}
+		table = append(table, classify.Row{Status: r.Status, Code: r.Code, Class: class})
+	}
+	return table, nil
+}
+
+func (s *shared) credential(ctx context.Context, c config.Provider) (*credential.Credential, error) {
+	switch c.Auth.Type {
+	case config.AuthPassthrough:
+		return credential.Passthrough(), nil
+	case config.AuthNone:
+		return credential.None(), nil
+	case config.AuthSigV4:
+		return credential.SigV4(ctx, credential.SigV4Options{Region: c.Auth.Region, Service: c.Auth.Service, Profile: c.Auth.Profile})
+	case config.AuthHeader:
+		var (
+			value config.Secret
+			err   error
+		)
+		if c.Auth.ValueFile != "" {
+			value, err = config.ReadSecretFile("auth.value_file", c.Auth.ValueFile)
+		} else {
+			value, err = config.ReadSecretEnv("auth.value_env", c.Auth.ValueEnv, s.environ)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return credential.Header(c.Auth.Header, c.Auth.Scheme, value.Reveal()), nil
+	}
+	return nil, fmt.Errorf("type %q is not available yet", c.Auth.Type)
+}
+
+// upstreamRoots are the system's authorities and those in the file; nil for the system's alone.
+func upstreamRoots(file string) (*x509.CertPool, error) {
+	if file == "" {
+		return nil, nil //nolint:nilnil // nil is how the standard library spells "the system's"
+	}
+	roots, err := x509.SystemCertPool()
+	if err != nil {
+		roots = x509.NewCertPool()
+	}
+	pem, err := os.ReadFile(file) //nolint:gosec // the configuration names the file
+	if err != nil {
+		return nil, err
+	}
+	if !roots.AppendCertsFromPEM(pem) {
+		return nil, errors.New("holds no certificate in PEM form")
+	}
+	return roots, nil
+}

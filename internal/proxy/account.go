@@ -1,0 +1,104 @@
+// Package proxy carries workers' calls to their provider and is the only package that does I/O with one. It reads one request, tries it
+// until it has a final answer or a reason to stop, and makes sure that a document that could not be read lies in a dead letter before the
+// worker is told.
+package proxy
+
+import (
+	"context"
+	"hash/maphash"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/ocr-proxy/ocr-proxy/internal/breaker"
+	"github.com/ocr-proxy/ocr-proxy/internal/classify"
+	"github.com/ocr-proxy/ocr-proxy/internal/credential"
+	"github.com/ocr-proxy/ocr-proxy/internal/dlq"
+	"github.com/ocr-proxy/ocr-proxy/internal/pace"
+	"github.com/ocr-proxy/ocr-proxy/internal/provider"
+	"github.com/ocr-proxy/ocr-proxy/internal/retry"
+	"github.com/ocr-proxy/ocr-proxy/internal/spool"
+)
+
+// Ambiguity says what to do when the provider may have done the work of an attempt although no answer says so.
+type Ambiguity uint8
+
+// The policies, as the key retry.ambiguous names them.
+const (
+	RepeatSafe   Ambiguity = iota // repeat what costs nothing lasting: reads, synchronous analyses, job starts under a token
+	RepeatNever                   // repeat nothing
+	RepeatAlways                  // repeat everything
+)
+
+// Injection says whether job starts without an idempotency token get one.
+type Injection uint8
+
+// The choices, as the key inject_token names them.
+const (
+	InjectPerCall Injection = iota // derived from the content and the identity of the call
+	InjectContent                  // derived from the content alone
+	InjectNever
+)
+
+// Policy is how one operation is tried.
+type Policy struct {
+	retry.Policy
+	AttemptTimeout      time.Duration // of one attempt, without the body's share
+	AttemptTimeoutPerMB time.Duration // added for each MiB of body
+	UnknownRetries      int           // tries after the first for answers of class unknown
+	Ambiguous           Ambiguity
+	PurseRatio          float64 // see retry.Purse
+	PurseFloor          int
+}
+
+// attemptTimeout is the time of one attempt with a body of that many bytes.
+func (p Policy) attemptTimeout(size int64) time.Duration {
+	const mib = 1 << 20
+	return p.AttemptTimeout + time.Duration(float64(p.AttemptTimeoutPerMB)*float64(size)/mib)
+}
+
+// leastAttempt is the least time that an attempt must have to be worth its call. One that is cut off before the provider could answer is
+// paid for all the same.
+func (p Policy) leastAttempt() time.Duration { return min(time.Second, p.Total/20) }
+
+// Sink takes dead letters. Put is durable when it returns and gives the letter's id, which is an older one when the letter repeats it.
+type Sink interface {
+	Put(ctx context.Context, e *dlq.Envelope, body io.Reader) (id string, err error)
+}
+
+// Account is everything that the requests of one listener share. Its fields are set before it serves and not changed afterwards.
+type Account struct {
+	Name     string
+	Provider *provider.Provider
+	Upstream *url.URL // scheme and host of the provider, and a path that is put before every request's own
+
+	Policy     func(operation string) Policy
+	Rules      classify.Table // the operator's, before the provider's
+	Injection  Injection
+	Credential *credential.Credential
+
+	Breakers   *breaker.Group
+	HoldOpen   bool // wait for an open circuit to close, within the budget, instead of refusing
+	Gates      *pace.Gates
+	TripOnRate bool // throttles count as failures of the account instead of pausing its gate
+	Purse      *retry.Purse
+
+	Transport http.RoundTripper
+	Bodies    *spool.Pool
+	MaxBody   int64 // bytes; a larger request body is refused
+	Copies    httputil.BufferPool
+	Sink      Sink
+	Version   string // the default processing version of dead letters
+	Metrics   *AccountMetrics
+	Log       *zap.Logger
+	Quiet     *log.Logger // for the standard library, whose remarks the request's own line makes with everything around it
+	// Closing is closed when the proxy's time to drain is nearly over: whatever sleeps then is woken and told so.
+	Closing <-chan struct{}
+	// Seed keys the hashes by which credentials are told apart.
+	Seed maphash.Seed
+}

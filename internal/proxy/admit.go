@@ -1,0 +1,141 @@
+package proxy
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/ocr-proxy/ocr-proxy/internal/provider"
+)
+
+// refusal is why the proxy does not take a request.
+type refusal struct {
+	status  int
+	reason  string // fixed word
+	message string
+	outcome Outcome       // "": rejected
+	retry   time.Duration // when it makes sense to come back; 0: never as it is
+}
+
+// instructions are what the worker tells the proxy in Ocr-Proxy headers.
+type instructions struct {
+	documentID string
+	tenant     string
+	version    string        // of the processing; "": the configured one
+	timeout    time.Duration // 0: none
+}
+
+const (
+	instructionPrefix = "Ocr-Proxy-"
+	maxInstruction    = 256 // bytes
+)
+
+// admit looks at the head of a request, before a byte of its body is asked for.
+func (x *exchange) admit() *refusal {
+	r, a := x.in, x.account
+	if r.Method == http.MethodConnect || !strings.HasPrefix(r.RequestURI, "/") {
+		return &refusal{
+			status: http.StatusBadRequest, reason: "bad_target",
+			message: "this listener stands for one provider: send a path such as /v1/ocr, neither a whole URL nor CONNECT",
+		}
+	}
+	if r.Header.Get("Upgrade") != "" && hasToken(r.Header["Connection"], "upgrade") {
+		return &refusal{status: http.StatusBadRequest, reason: "upgrade", message: "protocol upgrades are not carried"}
+	}
+	ask, problem := readInstructions(r.Header)
+	if problem != "" {
+		return &refusal{status: http.StatusBadRequest, reason: "bad_header", message: problem}
+	}
+	x.ask = ask
+	x.op = a.Provider.Operation(r)
+	x.policy = a.Policy(x.op.Name)
+	if ask.timeout > 0 {
+		x.policy.Total = min(x.policy.Total, ask.timeout)
+	}
+	x.circuit = a.circuitFor(r)
+	if problem := a.Credential.Refuses(r.Header); problem != "" {
+		return &refusal{status: http.StatusBadRequest, reason: "streaming_signature", message: problem}
+	}
+	if r.ContentLength > a.MaxBody {
+		return &refusal{
+			status: http.StatusRequestEntityTooLarge, reason: "body_too_large",
+			message: fmt.Sprintf("the body of %d bytes is larger than body.max_bytes, which is %d", r.ContentLength, a.MaxBody),
+		}
+	}
+	if wait := x.circuit.wait(); wait > 0 && !a.HoldOpen && r.Header.Get("Expect") != "" {
+		// The worker asks before it sends: the refusal saves it the upload. Without its body there is no document to keep.
+		a.Breakers.Rejected()
+		return &refusal{status: http.StatusServiceUnavailable, reason: "circuit_open", message: circuitOpen, outcome: CircuitOpen, retry: wait}
+	}
+	return nil
+}
+
+func hasToken(values []string, token string) bool {
+	for _, v := range values {
+		for t := range strings.SplitSeq(v, ",") {
+			if strings.EqualFold(strings.TrimSpace(t), token) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// readInstructions reads the worker's Ocr-Proxy headers, or says what is wrong with one.
+func readInstructions(h http.Header) (ask instructions, problem string) {
+	for name, values := range h {
+		if !strings.HasPrefix(name, instructionPrefix) {
+			continue
+		}
+		value := values[0]
+		if !printable(value) || len(values) > 1 {
+			return ask, fmt.Sprintf("%s must be given once, with 1 to %d printable ASCII characters", name, maxInstruction)
+		}
+		switch strings.TrimPrefix(name, instructionPrefix) {
+		case "Document-Id":
+			ask.documentID = value
+		case "Tenant":
+			ask.tenant = value
+		case "Processing-Version":
+			ask.version = value
+		case "Priority":
+			if value != "high" && value != "normal" && value != "low" {
+				return ask, name + " must be high, normal or low"
+			}
+		case "Timeout":
+			d, err := time.ParseDuration(value)
+			if err != nil || d <= 0 {
+				return ask, name + " must be a duration above zero with a unit, such as 30s"
+			}
+			ask.timeout = d
+		}
+	}
+	return ask, ""
+}
+
+func printable(s string) bool {
+	if s == "" || len(s) > maxInstruction {
+		return false
+	}
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// refuse answers a request that is not taken.
+func (x *exchange) refuse(w http.ResponseWriter, r refusal) {
+	x.outcome, x.reason, x.status = cmp.Or(r.outcome, Rejected), r.reason, r.status
+	header, body := x.account.Provider.Problem(provider.Problem{Status: r.status, Reason: r.reason, Message: r.message})
+	x.describe(header, r.retry)
+	maps.Copy(w.Header(), header)
+	w.WriteHeader(r.status)
+	if x.in.Method != http.MethodHead {
+		_, _ = w.Write(body) // a worker that has gone needs no answer
+	}
+}

@@ -1,0 +1,279 @@
+package proxy
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
+	"math"
+	"net/http"
+	"net/http/httputil"
+	"strings"
+	"time"
+
+	"github.com/ocr-proxy/ocr-proxy/internal/classify"
+	"github.com/ocr-proxy/ocr-proxy/internal/jsonstream"
+	"github.com/ocr-proxy/ocr-proxy/internal/provider"
+	"github.com/ocr-proxy/ocr-proxy/internal/spool"
+)
+
+const (
+	// maxErrorPrefix is how much of an error's body the classifier sees, in bytes.
+	maxErrorPrefix = 64 << 10
+	// maxDrain is how much of an unwanted body is read so that its connection can be used again; beyond it a new connection is cheaper.
+	maxDrain = 256 << 10
+	// drainTime bounds that reading.
+	drainTime = 250 * time.Millisecond
+	// maxJudged bounds each value that is picked out of an answer, in bytes.
+	maxJudged = 1000
+
+	malformedOutput = "malformed_output"
+)
+
+// answer is what the provider said to one attempt, held open until it is passed on or given up.
+type answer struct {
+	resp    *http.Response
+	clock   *clock
+	held    *spool.Body // the whole body, read before anything was decided; nil: none
+	decoded []byte      // an error's body as the classifier reads it
+	streams bool        // the body goes to the worker as it comes
+
+	// complete: the whole error is in memory and its connection free again. It can be kept through a wait, in case there is no further attempt.
+	complete bool
+
+	fault     *classify.Fault // told inside a good answer
+	malformed bool            // labelled JSON, and none
+	done      func(error)     // settles a streaming answer
+	closed    bool
+}
+
+// read takes in what must be known before the attempt can be judged.
+func (t *answer) read(x *exchange) error {
+	switch {
+	case t.resp.StatusCode >= http.StatusBadRequest:
+		return t.readError()
+	case t.empty():
+		return nil
+	case x.op.Judged && maybeJSON(t.resp.Header):
+		return t.readWhole(x)
+	}
+	t.streams = true
+	t.clock.extend()
+	if mediaType(t.resp.Header) == "text/event-stream" {
+		return nil // its first byte may be long in coming, and its head must not wait for it
+	}
+	return t.awaitFirstByte(x.account.Copies)
+}
+
+func (t *answer) empty() bool {
+	return t.resp.Body == http.NoBody || t.resp.ContentLength == 0 || t.resp.Request.Method == http.MethodHead ||
+		t.resp.StatusCode == http.StatusNoContent || t.resp.StatusCode == http.StatusNotModified
+}
+
+// readError reads the beginning of an error and puts it back: the worker gets every byte as it was.
+func (t *answer) readError() error {
+	body := t.resp.Body
+	prefix, err := io.ReadAll(io.LimitReader(body, maxErrorPrefix))
+	if err != nil {
+		return err
+	}
+	if len(prefix) < maxErrorPrefix {
+		t.complete = true
+		_ = body.Close()
+		t.resp.Body = io.NopCloser(bytes.NewReader(prefix))
+		t.clock.stop()
+	} else {
+		t.resp.Body = &joined{Reader: io.MultiReader(bytes.NewReader(prefix), body), Closer: body}
+	}
+	t.decoded = Decode(t.resp.Header.Get("Content-Encoding"), prefix)
+	return nil
+}
+
+// Decode undoes a content encoding for the classifier, which sees at most 64 KiB. What cannot be decoded is left as it is: then the status
+// decides.
+func Decode(encoding string, body []byte) []byte {
+	if !strings.EqualFold(strings.TrimSpace(encoding), "gzip") {
+		return body
+	}
+	z, err := gzip.NewReader(bytes.NewReader(body))
+	if err != nil {
+		return body
+	}
+	plain, err := io.ReadAll(io.LimitReader(z, maxErrorPrefix))
+	if err != nil && len(plain) == 0 {
+		return body
+	}
+	return plain
+}
+
+// readWhole reads a judged answer to its end, looks into it, and puts it back.
+func (t *answer) readWhole(x *exchange) error {
+	t.held = x.account.Bodies.Body(t.resp.ContentLength)
+	t.held.Limit(math.MaxInt64)
+	_, err := t.held.ReadFrom(t.resp.Body)
+	if err != nil {
+		return err
+	}
+	_ = t.resp.Body.Close() // read to its end
+	t.resp.Body = t.held.Open()
+	if t.held.Size() == 0 || !isJSON(t.resp.Header) {
+		return nil
+	}
+	body := t.held.Open()
+	defer func() { _ = body.Close() }()
+	fault, err := Look(x.account.Provider, x.op.Name, t.resp.Header.Get("Content-Encoding"), body)
+	var syntax *jsonstream.SyntaxError
+	switch {
+	case errors.As(err, &syntax):
+		t.malformed = true
+	case err == nil:
+		t.fault = fault
+	}
+	return nil // an encoding that we cannot undo is for the worker to judge
+}
+
+// Look finds the failure that is told inside a good JSON answer, or nil. A *jsonstream.SyntaxError says that it is no JSON.
+func Look(p *provider.Provider, operation, encoding string, body io.Reader) (*classify.Fault, error) {
+	switch strings.ToLower(strings.TrimSpace(encoding)) {
+	case "", "identity":
+	case "gzip":
+		z, err := gzip.NewReader(body)
+		if err != nil {
+			return nil, err
+		}
+		body = z
+	default:
+		return nil, errors.ErrUnsupported
+	}
+	values, err := jsonstream.Pick(body, p.Watch, maxJudged)
+	if err != nil || p.Judge == nil {
+		return nil, err
+	}
+	if fault, failed := p.Judge(operation, values); failed {
+		return &fault, nil
+	}
+	return nil, nil //nolint:nilnil // no failure is told
+}
+
+// awaitFirstByte waits until an answer's body has begun, so that one that never does can still be tried again. What comes with it is put
+// back in one piece.
+func (t *answer) awaitFirstByte(buffers httputil.BufferPool) error {
+	first := buffers.Get()
+	n, err := io.ReadAtLeast(t.resp.Body, first, 1)
+	if err != nil && !errors.Is(err, io.EOF) {
+		buffers.Put(first)
+		return err
+	}
+	t.resp.Body = &begun{first: first[:n], buffers: buffers, ReadCloser: t.resp.Body}
+	return nil
+}
+
+// begun is a body whose beginning was already read.
+type begun struct {
+	io.ReadCloser
+	first   []byte
+	taken   int
+	buffers httputil.BufferPool
+}
+
+func (b *begun) Read(p []byte) (int, error) {
+	if b.taken < len(b.first) {
+		n := copy(p, b.first[b.taken:])
+		b.taken += n
+		return n, nil
+	}
+	return b.ReadCloser.Read(p)
+}
+
+func (b *begun) Close() error {
+	if b.buffers != nil {
+		b.buffers.Put(b.first[:cap(b.first)])
+		b.first, b.buffers = nil, nil
+	}
+	return b.ReadCloser.Close()
+}
+
+// joined is a body of which a part was already read.
+type joined struct {
+	io.Reader
+	io.Closer
+}
+
+// whenDone has done called once, when the streaming answer has ended: nil when the worker was given all of it.
+func (t *answer) whenDone(done func(error)) {
+	t.done = done
+	t.resp.Body = &stream{body: t.resp.Body, answer: t}
+}
+
+// stream watches a body on its way to the worker.
+type stream struct {
+	body   io.ReadCloser
+	answer *answer
+	ended  bool
+	err    error
+}
+
+func (s *stream) Read(p []byte) (int, error) {
+	n, err := s.body.Read(p)
+	if err != nil {
+		s.ended = true
+		if !errors.Is(err, io.EOF) {
+			s.err = s.answer.clock.explain(err)
+		}
+	}
+	return n, err
+}
+
+// errAbandoned says that the worker did not take the whole answer.
+var errAbandoned = errors.New("the worker did not take the whole answer")
+
+func (s *stream) Close() error {
+	err := s.body.Close()
+	if !s.ended {
+		s.err = errAbandoned
+	}
+	s.answer.finish(s.err)
+	return err
+}
+
+// finish settles a streaming answer, once.
+func (t *answer) finish(err error) {
+	if t.done != nil {
+		done := t.done
+		t.done = nil
+		done(err)
+	}
+	t.clock.stop()
+}
+
+// discard gives an answer up. So much of it is read as is worth it to keep the connection.
+func (t *answer) discard() {
+	if t.closed {
+		return
+	}
+	t.closed = true
+	if !t.streams && !t.complete && t.held == nil {
+		t.clock.timer.Reset(drainTime)
+		_, _ = io.CopyN(io.Discard, t.resp.Body, maxDrain)
+	}
+	_ = t.resp.Body.Close()
+	if t.held != nil {
+		t.held.Release()
+	}
+	t.finish(nil)
+}
+
+// mediaType is the content type without its parameters, in lower case where that costs nothing.
+func mediaType(h http.Header) string {
+	media, _, _ := strings.Cut(h.Get("Content-Type"), ";")
+	return strings.ToLower(strings.TrimSpace(media))
+}
+
+// isJSON reports whether an answer says that it is JSON.
+func isJSON(h http.Header) bool {
+	media := mediaType(h)
+	return media == "application/json" || strings.HasSuffix(media, "+json") || strings.HasPrefix(media, "application/x-amz-json")
+}
+
+// maybeJSON is isJSON or an answer that does not say what it is.
+func maybeJSON(h http.Header) bool { return h.Get("Content-Type") == "" || isJSON(h) }

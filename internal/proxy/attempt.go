@@ -1,0 +1,200 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"sync/atomic"
+	"time"
+
+	"github.com/ocr-proxy/ocr-proxy/internal/breaker"
+	"github.com/ocr-proxy/ocr-proxy/internal/classify"
+	"github.com/ocr-proxy/ocr-proxy/internal/credential"
+	"github.com/ocr-proxy/ocr-proxy/internal/provider"
+)
+
+// attempt is what is remembered of one try.
+type attempt struct {
+	n         int
+	started   time.Time
+	duration  time.Duration // until the answer was judged, or ended where it streams
+	status    int           // 0: no answer
+	verdict   classify.Verdict
+	unknown   bool // the provider may have done the work although no good answer says so
+	err       error
+	before    pause
+	requestID string // the provider's id of the call
+}
+
+// try makes one attempt and leaves its record in the history and its answer, if there was one, in x.last.
+func (x *exchange) try(out *http.Request, permit *permit, n int, before pause) {
+	a := x.account
+	record := attempt{n: n, started: time.Now(), before: before}
+	clock := x.startClock()
+	req, sent, err := x.build(clock.ctx, out)
+	var told *answer
+	if err == nil {
+		told, err = x.exchangeOnce(req, clock)
+	}
+	seen := classify.Attempt{Operation: x.op.Name, Err: err, Sent: sent.Load()}
+	if told != nil {
+		seen.Status, seen.Header, seen.Body = told.resp.StatusCode, told.resp.Header, told.decoded
+		record.status, record.requestID = seen.Status, firstOf(seen.Header, a.Provider.RequestID)
+	} else {
+		clock.stop()
+	}
+	record.err = err
+	if x.gone() {
+		record.verdict = hungUp()
+	} else {
+		record.verdict = x.judge(seen, told)
+		record.verdict.Aside = record.verdict.Aside || clock.short && classify.IsTimeout(err)
+		record.unknown = seen.OutcomeUnknown(x.op.Repeat != provider.Always)
+	}
+	record.duration = time.Since(record.started)
+	x.history = append(x.history, record)
+	x.last, x.err = told, err
+	if told != nil && told.streams {
+		told.whenDone(func(err error) { x.streamed(n-1, permit, err) })
+		return
+	}
+	x.settle(&x.history[n-1], permit)
+}
+
+// hungUp is the verdict on an attempt whose worker has gone: it says nothing about anybody.
+func hungUp() classify.Verdict {
+	return classify.Verdict{Class: classify.Unknown, Code: codeHungUp, Reason: "the worker hung up", Aside: true}
+}
+
+const codeHungUp = "client_gone"
+
+// judge decides on an attempt whose worker still waits.
+func (x *exchange) judge(seen classify.Attempt, told *answer) classify.Verdict {
+	fault := Fault(x.account.Provider, seen, time.Now())
+	if told != nil && told.fault != nil {
+		fault = *told.fault
+	}
+	v := classify.Decide(seen, fault, x.account.Rules, x.account.Provider.Table)
+	if told != nil && told.malformed && v.Class == classify.Success {
+		return malformed()
+	}
+	return v
+}
+
+// settle hands an attempt's result to the breaker and the metrics, once.
+func (x *exchange) settle(record *attempt, permit *permit) {
+	permit.done(x.account.result(record.verdict))
+	x.account.Metrics.attempt(x.op.Name, record.verdict.Class, record.duration)
+}
+
+// result is the breaker's view of a verdict.
+func (a *Account) result(v classify.Verdict) breaker.Result {
+	switch {
+	case v.Aside:
+		return breaker.Neutral
+	case v.Class == classify.Throttle && a.TripOnRate:
+		return breaker.Failure
+	case v.Class == classify.Auth:
+		return breaker.Refused
+	case v.Class == classify.Permanent:
+		return breaker.Permanent
+	}
+	switch v.Health() {
+	case classify.Healthy:
+		return breaker.Success
+	case classify.Sick:
+		return breaker.Failure
+	case classify.Neutral:
+	}
+	return breaker.Neutral
+}
+
+// streamed settles an attempt whose answer went to the worker as it came: only its end tells whether it was one.
+func (x *exchange) streamed(i int, permit *permit, err error) {
+	record := &x.history[i]
+	record.duration = time.Since(record.started)
+	switch {
+	case err == nil:
+	case x.gone():
+		record.verdict = hungUp()
+	default:
+		record.err = &classify.TruncatedError{Err: err}
+		x.err = record.err
+		record.verdict = classify.Decide(classify.Attempt{Operation: x.op.Name, Err: record.err, Sent: true}, classify.Fault{}, nil, nil)
+		record.unknown = true
+	}
+	x.settle(record, permit)
+}
+
+// build makes the request of one attempt: a fresh body, and the credential as it is now.
+func (x *exchange) build(ctx context.Context, out *http.Request) (*http.Request, *atomic.Bool, error) {
+	sent := new(atomic.Bool)
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }})
+	req := out.WithContext(ctx)
+	req.GetBody = nil // a repetition is ours to decide and to count
+	req.TransferEncoding = nil
+	req.Body, req.ContentLength = x.open()
+	if x.account.Credential.PassesThrough() {
+		return req, sent, nil
+	}
+	req.Header = out.Header.Clone()
+	if err := x.account.Credential.Apply(ctx, credential.Attempt{Request: req, Sum256: x.sum256}); err != nil {
+		return nil, sent, &classify.CredentialError{Err: err}
+	}
+	return req, sent, nil
+}
+
+// open is a fresh reader over what goes out. It is set on the request itself: behind a wrapper the transport could not see that it is in
+// memory, or a file that the kernel can send.
+func (x *exchange) open() (io.ReadCloser, int64) {
+	switch {
+	case x.replaced != nil:
+		return io.NopCloser(bytes.NewReader(x.replaced)), int64(len(x.replaced))
+	case x.body == nil:
+		return http.NoBody, 0
+	case x.body.Size() == 0:
+		return http.NoBody, 0
+	}
+	return x.body.Open(), x.body.Size()
+}
+
+func (x *exchange) sum256() ([sha256.Size]byte, error) {
+	switch {
+	case x.replaced != nil:
+		return sha256.Sum256(x.replaced), nil
+	case x.body == nil:
+		return sha256.Sum256(nil), nil
+	}
+	return x.body.Sum256()
+}
+
+// exchangeOnce sends a request and reads as much of the answer as has to be known before anything is decided.
+func (x *exchange) exchangeOnce(req *http.Request, clock *clock) (*answer, error) {
+	resp, err := x.account.Transport.RoundTrip(req) //nolint:bodyclose // the answer owns it from here and is discarded or passed on
+	if err != nil {
+		return nil, clock.explain(err)
+	}
+	told := &answer{resp: resp, clock: clock}
+	if err := told.read(x); err != nil {
+		told.discard()
+		return nil, clock.explain(&classify.TruncatedError{Err: err})
+	}
+	return told, nil
+}
+
+func firstOf(h http.Header, names []string) string {
+	for _, name := range names {
+		if v := h.Get(name); v != "" {
+			return v
+		}
+	}
+	for _, name := range [...]string{"X-Request-Id", "Request-Id", "X-Amzn-Requestid", "Apim-Request-Id"} {
+		if v := h.Get(name); v != "" {
+			return v
+		}
+	}
+	return ""
+}

@@ -1,0 +1,192 @@
+package proxy
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/ocr-proxy/ocr-proxy/internal/classify"
+	"github.com/ocr-proxy/ocr-proxy/internal/dlq"
+	"github.com/ocr-proxy/ocr-proxy/internal/scrub"
+)
+
+// buryTime bounds how long a worker waits for its dead letter to be durable.
+const buryTime = 30 * time.Second
+
+// bury writes the dead letter of a request that failed and returns its id. A letter that cannot be written is logged, and counted by the
+// store; the worker's answer does not suffer for it.
+func (x *exchange) bury() string {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.in.Context()), buryTime)
+	defer cancel()
+	secrets := scrub.FromRequest(x.in.Header, x.in.URL.RawQuery, x.account.Credential.Headers()...)
+	envelope, body, err := x.envelope(secrets)
+	if err == nil {
+		defer func() { _ = body.Close() }()
+		var id string
+		if id, err = x.account.Sink.Put(ctx, envelope, body); err == nil {
+			return id
+		}
+	}
+	x.account.Log.Error("dead letter not written: the document is in no queue, only in the worker's hands",
+		zap.String("provider", x.account.Name), zap.String("operation", x.op.Name), zap.String("outcome", string(x.outcome)),
+		zap.String("error", secrets.Text(err.Error())))
+	return ""
+}
+
+// envelope tells the request's story without its credentials, and gives the body that belongs to it.
+func (x *exchange) envelope(secrets *scrub.Values) (*dlq.Envelope, io.ReadCloser, error) {
+	keys, err := x.identify()
+	if err != nil {
+		return nil, nil, err
+	}
+	request, body, err := x.request()
+	if err != nil {
+		return nil, nil, err
+	}
+	last := x.lastAttempt()
+	e := &dlq.Envelope{
+		Outcome:            string(x.outcome),
+		DocumentID:         cmp.Or(x.ask.documentID, keys.Idempotency),
+		IdempotencyKey:     keys.Idempotency,
+		RequestFingerprint: keys.Fingerprint,
+		Tenant:             x.ask.tenant,
+		Provider:           x.account.Name,
+		Kind:               x.account.Provider.Name,
+		Operation:          x.op.Name,
+		FailureClass:       x.class().Failure(),
+		ErrorClass:         x.class().String(),
+		ErrorCode:          secrets.Text(last.verdict.Code),
+		ErrorMessage:       secrets.Text(last.verdict.Message),
+		HTTPStatus:         status(last.status),
+		Diagnostic:         secrets.Text(x.diagnostic()),
+		StackTrace:         secrets.Text(x.stackTrace()),
+		RetryCount:         max(0, len(x.history)-1),
+		ClassChanged:       slices.ContainsFunc(x.history, func(a attempt) bool { return a.verdict.Class != last.verdict.Class }),
+		Ambiguous:          last.unknown,
+		Request:            request,
+		FirstAttemptAt:     x.start,
+		FailedAt:           time.Now(),
+		Occurrences:        1,
+		TraceID:            traceID(x.in.Header.Get("Traceparent")),
+	}
+	if !x.notBefore.IsZero() && x.notBefore.After(e.FailedAt) {
+		e.RetryNotBefore = &x.notBefore
+	}
+	for _, a := range x.history {
+		e.Attempts = append(e.Attempts, dlq.Attempt{
+			N: a.n, StartedAt: a.started, DurationMS: milliseconds(a.duration), HTTPStatus: status(a.status),
+			ErrorClass: a.verdict.Class.String(), ErrorCode: secrets.Text(a.verdict.Code),
+			WaitedMS: milliseconds(a.before.length), WaitSource: a.before.source, UpstreamRequestID: secrets.Text(a.requestID),
+		})
+	}
+	if len(e.Attempts) > 0 {
+		e.FirstAttemptAt = x.history[0].started
+	}
+	return e, body, nil
+}
+
+// request is what a replay needs: the call without whatever proved who made it, and its body.
+func (x *exchange) request() (dlq.Request, io.ReadCloser, error) {
+	r := dlq.Request{
+		Method: x.in.Method, Path: x.in.URL.EscapedPath(), Headers: map[string][]string{}, Token: x.token,
+		ContentType: x.in.Header.Get("Content-Type"),
+	}
+	own := x.account.Credential.Headers()
+	named := namedByConnection(x.in.Header)
+	for name, values := range x.in.Header {
+		carries := scrub.Header(name) || slices.ContainsFunc(own, func(s string) bool { return strings.EqualFold(s, name) })
+		switch {
+		case carries:
+			r.Credentials = append(r.Credentials, "header:"+name)
+		case scrub.Kept(name) && !named[http.CanonicalHeaderKey(name)]:
+			r.Headers[name] = values
+		}
+	}
+	slices.Sort(r.Credentials)
+	var cut []string
+	r.Query, cut = scrub.Query(x.in.URL.RawQuery)
+	for _, name := range cut {
+		r.Credentials = append(r.Credentials, "query:"+name)
+	}
+	body := x.openReceived()
+	if !scrub.IsForm(r.ContentType) {
+		return r, body, nil
+	}
+	clean, cut, err := scrub.Form(r.ContentType, body)
+	_ = body.Close()
+	switch {
+	case err != nil:
+		return r, nil, err
+	case clean == nil:
+		return r, x.openReceived(), nil
+	}
+	for _, name := range cut {
+		r.Credentials = append(r.Credentials, "form:"+name)
+	}
+	return r, io.NopCloser(bytes.NewReader(clean)), nil
+}
+
+// openReceived is a reader over the body as the worker sent it.
+func (x *exchange) openReceived() io.ReadCloser {
+	if x.body == nil {
+		return http.NoBody
+	}
+	return x.body.Open()
+}
+
+// namedByConnection are the headers that the worker declared to be for this hop only.
+func namedByConnection(h http.Header) map[string]bool {
+	named := map[string]bool{}
+	for _, v := range h["Connection"] {
+		for name := range strings.SplitSeq(v, ",") {
+			named[http.CanonicalHeaderKey(strings.TrimSpace(name))] = true
+		}
+	}
+	return named
+}
+
+// lastAttempt is the latest attempt, or an empty one of class transient.
+func (x *exchange) lastAttempt() attempt {
+	if n := len(x.history); n > 0 {
+		return x.history[n-1]
+	}
+	return attempt{verdict: classify.Verdict{Class: classify.Transient}}
+}
+
+// stackTrace is the chain of errors, outermost first, a line each.
+func (x *exchange) stackTrace() string {
+	lines := []string{"request " + string(x.outcome) + " after " + plural(len(x.history), "attempt")}
+	for _, a := range x.history {
+		lines = append(lines, a.story())
+	}
+	for err := x.err; err != nil; err = errors.Unwrap(err) {
+		lines = append(lines, err.Error())
+	}
+	return strings.Join(lines, "\n")
+}
+
+func status(code int) *int {
+	if code == 0 {
+		return nil
+	}
+	return &code
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// traceID is the trace id of a W3C traceparent header, or "".
+func traceID(parent string) string {
+	parts := strings.Split(parent, "-")
+	if len(parts) < 4 || len(parts[1]) != 32 || strings.Trim(parts[1], "0123456789abcdef") != "" {
+		return ""
+	}
+	return parts[1]
+}

@@ -1,0 +1,109 @@
+package proxy
+
+import (
+	"hash/maphash"
+	"net/http"
+	"time"
+
+	"github.com/ocr-proxy/ocr-proxy/internal/breaker"
+	"github.com/ocr-proxy/ocr-proxy/internal/scrub"
+)
+
+// circuit is what a request has to pass: the account's breaker and, where the worker's own credential goes through, the credential's. One
+// worker's bad key then stops only that worker, while what fails without any credential stops everybody.
+type circuit struct {
+	account    *breaker.Breaker
+	credential *breaker.Breaker // nil: the request carries none of its own
+	caller     breaker.Caller
+}
+
+// circuitFor finds the breakers of a request.
+func (a *Account) circuitFor(r *http.Request) circuit {
+	c := circuit{account: a.Breakers.For("")}
+	if key := a.credentialKey(r); key != "" {
+		c.credential = a.Breakers.For(key)
+	}
+	return c
+}
+
+// credentialKey is a keyed hash over the credential that a worker sent, "" where there is none or it goes no further.
+func (a *Account) credentialKey(r *http.Request) string {
+	if !a.Credential.PassesThrough() {
+		return ""
+	}
+	var (
+		h     maphash.Hash
+		found bool
+	)
+	h.SetSeed(a.Seed)
+	for _, name := range [...]string{
+		"Authorization", "Ocp-Apim-Subscription-Key", "X-Goog-Api-Key", "Apikey", "Api-Key", "X-Api-Key", "App_key", "Unstructured-Api-Key",
+	} {
+		for _, v := range r.Header[name] {
+			found = true
+			_, _ = h.WriteString(name)
+			_, _ = h.WriteString(v)
+		}
+	}
+	for _, pair := range scrub.Credentials(r.URL.RawQuery) {
+		found = true
+		_, _ = h.WriteString(pair)
+	}
+	if !found {
+		return ""
+	}
+	return string(h.Sum(nil))
+}
+
+// wait is how long the request would be refused; 0 when it could pass now.
+func (c *circuit) wait() time.Duration {
+	wait := c.account.Wait()
+	if c.credential != nil {
+		wait = max(wait, c.credential.Wait())
+	}
+	return wait
+}
+
+// acquire asks to make one attempt. The error is a *breaker.OpenError; changed is closed when asking again may help.
+func (c *circuit) acquire(holding bool) (p *permit, changed <-chan struct{}, err error) {
+	p = &permit{}
+	changed = c.account.Changed()
+	if c.credential == nil {
+		p.account, err = c.account.Acquire(&c.caller, holding)
+		return p, changed, err
+	}
+	if p.account, err = c.account.Acquire(nil, holding); err != nil {
+		return nil, changed, err
+	}
+	changed = c.credential.Changed()
+	if p.credential, err = c.credential.Acquire(&c.caller, holding); err != nil {
+		p.account.Done(breaker.Neutral)
+		return nil, changed, err
+	}
+	return p, changed, nil
+}
+
+// permit allows one attempt. It must be handed back with done; the first call counts.
+type permit struct {
+	account    *breaker.Permit
+	credential *breaker.Permit // nil: the account's alone
+}
+
+// done reports the attempt's result. A failure under a credential is that credential's; only as a probe, or as a success, does it say
+// something about the account.
+func (p *permit) done(r breaker.Result) {
+	if p.credential == nil {
+		p.account.Done(r)
+		return
+	}
+	p.credential.Done(r)
+	if (r == breaker.Failure || r == breaker.Refused || r == breaker.Permanent) && !p.account.Probe() {
+		r = breaker.Neutral
+	}
+	p.account.Done(r)
+}
+
+// probes reports whether the attempt finds out for others whether the provider is well again.
+func (p *permit) probes() bool {
+	return p.account.Probe() || p.credential != nil && p.credential.Probe()
+}

@@ -1,0 +1,181 @@
+package proxy
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"io"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/ocr-proxy/ocr-proxy/internal/classify"
+	"github.com/ocr-proxy/ocr-proxy/internal/provider"
+	"github.com/ocr-proxy/ocr-proxy/internal/retry"
+)
+
+// Outcome is how a worker's request ended, as header, metric and dead letter name it.
+type Outcome string
+
+// The outcomes.
+const (
+	Success     Outcome = "success"
+	Permanent   Outcome = "permanent" // no repetition mends it: classes permanent, auth, quota and unknown
+	Exhausted   Outcome = "exhausted" // it might have succeeded with more attempts or time
+	CircuitOpen Outcome = "circuit_open"
+	Review      Outcome = "review"
+	Rejected    Outcome = "rejected" // the proxy did not take it
+	ClientGone  Outcome = "client_gone"
+)
+
+// Outcomes lists every outcome, for metrics that are present from start-up.
+func Outcomes() []Outcome {
+	return []Outcome{Success, Permanent, Exhausted, CircuitOpen, Review, Rejected, ClientGone}
+}
+
+// outcomeOf is the outcome of a request that stopped for that reason, with the class of its last attempt; transient without one.
+func outcomeOf(stop retry.Stop, class classify.Class) Outcome {
+	switch {
+	case stop == retry.Breaker:
+		return CircuitOpen
+	case class == classify.Success:
+		return Success
+	case class == classify.Soft:
+		return Review
+	case class.Retryable():
+		return Exhausted
+	}
+	return Permanent
+}
+
+// class is the class of the last attempt; a request without one failed for reasons that will pass.
+func (x *exchange) class() classify.Class {
+	if n := len(x.history); n > 0 {
+		return x.history[n-1].verdict.Class
+	}
+	return classify.Transient
+}
+
+// conclude makes the worker's answer. Where a dead letter is due it is durable before this returns.
+func (x *exchange) conclude(out *http.Request) *http.Response {
+	x.outcome = outcomeOf(x.stop, x.class())
+	x.reason = x.fixedWord()
+	resp := x.final(out)
+	x.status = resp.StatusCode
+	if x.outcome != Success {
+		x.letter = x.bury()
+	}
+	h := resp.Header
+	for name := range h {
+		if len(name) > len(instructionPrefix) && name[:len(instructionPrefix)] == instructionPrefix {
+			delete(h, name) // only this proxy speaks for itself
+		}
+	}
+	x.relocate(h)
+	x.describe(h, 0)
+	return resp
+}
+
+// final is the provider's last answer as it came or, where the last attempt brought none, the proxy's own.
+func (x *exchange) final(out *http.Request) *http.Response {
+	if x.last != nil && x.stop != retry.Shutdown {
+		return x.last.resp
+	}
+	p := x.problem()
+	header, body := x.account.Provider.Problem(p)
+	if p.Status == http.StatusServiceUnavailable {
+		header.Set("Retry-After", wholeSeconds(time.Until(x.notBefore)))
+	}
+	return &http.Response{
+		StatusCode: p.Status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: header,
+		Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)), Request: out,
+	}
+}
+
+const circuitOpen = "the circuit of this provider account is open after repeated failures; nothing was sent"
+
+// problem turns the reason for which there is no answer into one. It is the only place that does.
+func (x *exchange) problem() provider.Problem {
+	p := provider.Problem{Status: http.StatusBadGateway, Reason: cmp.Or(x.reason, string(x.outcome)), Message: "the provider could not be reached"}
+	var (
+		credential *classify.CredentialError
+		v          classify.Verdict
+	)
+	if n := len(x.history); n > 0 {
+		v = x.history[n-1].verdict
+	}
+	switch {
+	case x.stop == retry.Breaker:
+		p.Status, p.Message = http.StatusServiceUnavailable, circuitOpen
+	case x.stop == retry.Shutdown:
+		p.Status, p.Message = http.StatusServiceUnavailable, "the proxy is shutting down before the request could be tried again"
+	case len(x.history) == 0:
+		p.Status, p.Message = http.StatusServiceUnavailable, "the provider account is throttled for longer than this request may take; nothing was sent"
+	case classify.IsTimeout(x.err):
+		p.Status, p.Message = http.StatusGatewayTimeout, "the provider did not answer in time"
+	case errors.As(x.err, &credential):
+		p.Message = "the proxy cannot use the credentials of this provider account; its log says why"
+	case v.Code == "certificate":
+		p.Message = "the provider's certificate does not verify: " + certificateProblem(x.err)
+	case v.Code == "truncated":
+		p.Message = "the provider's answer broke off"
+	}
+	return p
+}
+
+// fixedWord says what class and outcome leave open.
+func (x *exchange) fixedWord() string {
+	switch x.stop {
+	case retry.HintTooLong, retry.Overflow, retry.Crowded, retry.Unsafe, retry.Shutdown, retry.Elapsed:
+		return x.stop.String()
+	case retry.Continue, retry.Final, retry.Attempts, retry.Breaker, retry.Canceled:
+	}
+	if n := len(x.history); n > 0 && x.history[n-1].verdict.Code == malformedOutput {
+		return malformedOutput
+	}
+	return ""
+}
+
+// describe puts the proxy's own headers on an answer.
+func (x *exchange) describe(h http.Header, comeBack time.Duration) {
+	values := make([]string, 0, 8) // one allocation for all of them
+	set := func(name, value string) {
+		values = append(values, value)
+		h[name] = values[len(values)-1 : len(values) : len(values)]
+	}
+	set("Ocr-Proxy-Outcome", string(x.outcome))
+	set("Ocr-Proxy-Attempts", strconv.Itoa(len(x.history)))
+	if n := len(x.history); n > 0 {
+		last := x.history[n-1]
+		set("Ocr-Proxy-Class", last.verdict.Class.String())
+		if last.unknown {
+			set("Ocr-Proxy-Ambiguous", "true")
+		}
+	}
+	if x.reason != "" {
+		set("Ocr-Proxy-Reason", x.reason)
+	}
+	if x.letter != "" {
+		set("Ocr-Proxy-Dead-Letter-Id", x.letter)
+	}
+	if comeBack > 0 {
+		h.Set("Retry-After", wholeSeconds(comeBack))
+	}
+	if x.outcome == Success {
+		return
+	}
+	p := x.account.Provider
+	if p.ReadsShouldRetry {
+		h.Set("X-Should-Retry", "false")
+	}
+	if after := h.Get("Retry-After"); after != "" && x.outcome == Permanent && p.RepeatsAnyRetryAfter {
+		h.Del("Retry-After")
+		set("Ocr-Proxy-Retry-After", after)
+	}
+}
+
+// wholeSeconds writes a wait as Retry-After does, rounded up and at least 1.
+func wholeSeconds(d time.Duration) string {
+	return strconv.Itoa(max(1, int(math.Ceil(d.Seconds()))))
+}

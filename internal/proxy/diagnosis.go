@@ -1,0 +1,84 @@
+package proxy
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/ocr-proxy/ocr-proxy/internal/classify"
+	"github.com/ocr-proxy/ocr-proxy/internal/retry"
+)
+
+// diagnostic is one sentence for the person who triages: what happened, and what to look at.
+func (x *exchange) diagnostic() string {
+	last := x.lastAttempt()
+	code := last.verdict.Code
+	if code == "" && last.status != 0 {
+		code = fmt.Sprintf("status %d", last.status)
+	}
+	switch x.stop {
+	case retry.Breaker:
+		return "The circuit of this account was open, so the call was not made (again); replay when the provider is well."
+	case retry.Shutdown:
+		return "The proxy was shut down while this request waited for its next attempt; replay it."
+	case retry.Unsafe:
+		return "The call was not repeated because the provider may already have done its work; look for the job before you replay."
+	case retry.HintTooLong:
+		if last.n == 0 {
+			return "The account was throttled for longer than this request may take, so nothing was sent; replay it later."
+		}
+		return fmt.Sprintf("The provider (%s) asks to wait longer than this request may take; replay it later.", code)
+	case retry.Crowded:
+		return fmt.Sprintf("The call failed (%s) while too many others were being retried on this account; replay when the provider is well.", code)
+	case retry.Attempts, retry.Elapsed, retry.Overflow:
+		return fmt.Sprintf("All attempts or all the time were used up, the last attempt with %s; replay when the provider is well.", code)
+	case retry.Continue, retry.Final, retry.Canceled:
+	}
+	switch last.verdict.Class {
+	case classify.Permanent:
+		if last.verdict.Aside {
+			return "The provider's certificate does not verify; check the upstream's address and upstream_tls.ca_file."
+		}
+		return fmt.Sprintf("The provider will never accept this request (%s); look at the document and the options.", code)
+	case classify.Auth:
+		return fmt.Sprintf("The provider refused the credentials (%s); mend them, then replay.", code)
+	case classify.Quota:
+		return fmt.Sprintf("The account has no quota left (%s); raise it or wait for its renewal, then replay.", code)
+	case classify.Unknown:
+		return fmt.Sprintf("No rule knows this answer (%s); add one under rules, then replay.", code)
+	case classify.Soft:
+		return "The answer should be looked at by a person."
+	case classify.Success, classify.Throttle, classify.Transient:
+	}
+	return fmt.Sprintf("The request ended with %s.", code)
+}
+
+// story is one attempt in one line.
+func (a attempt) story() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "attempt %d: %s", a.n, a.verdict.Class)
+	if a.status != 0 {
+		fmt.Fprintf(&b, ", status %d", a.status)
+	}
+	if a.verdict.Code != "" {
+		fmt.Fprintf(&b, ", code %s", a.verdict.Code)
+	}
+	fmt.Fprintf(&b, ", decided by %s", a.verdict.Reason)
+	return b.String()
+}
+
+// certificateProblem is what is wrong with a certificate, in the words of the verifier.
+func certificateProblem(err error) string {
+	if verification, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return verification.Err.Error()
+	}
+	return "unknown reason"
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

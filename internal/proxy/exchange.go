@@ -1,0 +1,279 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/ocr-proxy/ocr-proxy/internal/breaker"
+	"github.com/ocr-proxy/ocr-proxy/internal/classify"
+	"github.com/ocr-proxy/ocr-proxy/internal/fingerprint"
+	"github.com/ocr-proxy/ocr-proxy/internal/provider"
+	"github.com/ocr-proxy/ocr-proxy/internal/retry"
+	"github.com/ocr-proxy/ocr-proxy/internal/spool"
+)
+
+// exchange is one request of a worker's on its way through the proxy. It is the Transport of its own ReverseProxy: what the standard library
+// knows about proxying wraps the loop below, and the handler reads the story from here afterwards.
+type exchange struct {
+	account *Account
+	in      *http.Request
+	start   time.Time
+
+	ask     instructions
+	op      provider.Operation
+	policy  Policy
+	circuit circuit
+
+	body     *spool.Body   // as the worker sent it; nil: none
+	replaced []byte        // what goes out instead of body, when the proxy put a token in; nil: body
+	token    string        // the token that was put in
+	tokened  bool          // the body carries a token, the worker's or ours
+	received time.Duration // how long the worker took to send the body
+	keys     *fingerprint.Keys
+
+	history []attempt
+	last    *answer // of the latest attempt; nil when it brought none
+	stop    retry.Stop
+	err     error // why there is no answer, or what went wrong beside it
+	waited  time.Duration
+
+	outcome   Outcome
+	reason    string    // fixed word; "": class and outcome say it all
+	status    int       // of the worker's answer
+	letter    string    // id of the dead letter; "": none
+	notBefore time.Time // when it makes sense to try again; zero: nothing is known
+}
+
+// pause is what lies before an attempt.
+type pause struct {
+	length time.Duration
+	source string // none, backoff, hint, gate: as envelopes and metrics name it
+}
+
+// smear is the time over which a crowd that was held is let out.
+const smear = time.Second
+
+// The sources of a pause.
+const (
+	fromNone    = "none"
+	fromBackoff = "backoff"
+	fromHint    = "hint"
+	fromGate    = "gate"
+)
+
+// RoundTrip runs the request to its end and answers with the provider's last answer or, without one, with the proxy's own. The error is only
+// for workers that have gone.
+func (x *exchange) RoundTrip(out *http.Request) (*http.Response, error) {
+	x.prepare()
+	x.stop = x.run(out)
+	if x.stop == retry.Canceled {
+		x.outcome = ClientGone
+		return nil, context.Cause(x.in.Context())
+	}
+	return x.conclude(out), nil
+}
+
+// run is the loop: pass the gate and the breaker, try, decide, wait. It returns why there is no further attempt.
+func (x *exchange) run(out *http.Request) retry.Stop {
+	before := pause{source: fromNone}
+	giveBack := func() {} // ends the retry that the purse counts
+	defer func() { giveBack() }()
+	for n := 1; ; n++ {
+		stop := x.passGate(&before)
+		if stop != retry.Continue {
+			return stop
+		}
+		permit, stop := x.passBreaker(&before)
+		if stop != retry.Continue {
+			return stop
+		}
+		x.try(out, permit, n, before)
+		giveBack()
+		giveBack = func() {}
+		if x.gone() {
+			return retry.Canceled
+		}
+		verdict := x.history[n-1].verdict
+		before, stop = x.next(n, verdict)
+		if stop != retry.Continue {
+			return stop
+		}
+		if verdict.Class == classify.Transient {
+			give, ok := x.account.Purse.Take(x.policy.PurseRatio, x.policy.PurseFloor)
+			if !ok {
+				return retry.Crowded
+			}
+			giveBack = give
+		}
+		if x.last != nil && !x.last.complete {
+			x.last.discard()
+			x.last = nil
+		}
+	}
+}
+
+// next decides, once and in this order: is the answer final, would a repetition be safe, are there attempts left, does the wait fit, would
+// the circuit let us in after it.
+func (x *exchange) next(n int, v classify.Verdict) (pause, retry.Stop) {
+	a := x.account
+	if v.Wait > 0 {
+		x.notBefore = time.Now().Add(v.Wait)
+	}
+	tries := x.policy.MaxAttempts
+	switch {
+	case v.Class == classify.Unknown:
+		tries = min(tries, 1+x.policy.UnknownRetries)
+		if n >= tries {
+			return pause{}, retry.Final
+		}
+	case !v.Class.Retryable():
+		return pause{}, retry.Final
+	}
+	throttled := v.Class == classify.Throttle && !a.TripOnRate
+	if !x.repeatable(x.history[n-1]) {
+		return pause{}, retry.Unsafe
+	}
+	policy := x.policy.Policy
+	policy.MaxAttempts = tries
+	policy.Total -= x.policy.leastAttempt()
+	elapsed := time.Since(x.start)
+	wait, stop := policy.Next(n, elapsed, v.Wait)
+	if throttled {
+		hold := wait
+		if v.Wait > 0 {
+			hold = v.Wait // without this request's own jitter: the gate spreads the others itself
+		}
+		a.Gates.For(x.op.Name).Pause(time.Now().Add(hold))
+	}
+	if stop == retry.Overflow && elapsed >= policy.Total {
+		stop = retry.Elapsed
+	}
+	if stop != retry.Continue {
+		return pause{}, stop
+	}
+	if open := x.circuit.wait(); open > wait && !a.HoldOpen {
+		a.Breakers.Rejected()
+		x.notBefore = later(x.notBefore, time.Now().Add(open))
+		return pause{}, retry.Breaker
+	}
+	source := fromBackoff
+	if v.Wait > 0 {
+		source = fromHint
+	}
+	return pause{wait, source}, retry.Continue
+}
+
+// repeatable reports whether making the call again cannot do its work twice, as far as the policy cares.
+func (x *exchange) repeatable(last attempt) bool {
+	if x.policy.Ambiguous == RepeatAlways || !last.unknown {
+		return true
+	}
+	if x.policy.Ambiguous == RepeatNever {
+		return false
+	}
+	return x.op.Repeat == provider.Always || x.op.Repeat == provider.WithToken && x.tokened
+}
+
+// passGate waits for the request's own wait and for the account's gate, which a throttled answer to anyone closes for all. The two are one
+// wait: whoever was throttled goes through the gate like everyone else.
+func (x *exchange) passGate(p *pause) retry.Stop {
+	gate := x.account.Gates.For(x.op.Name)
+	own := *p
+	*p = pause{source: own.source}
+	now := time.Now()
+	for at := gate.Reserve(now.Add(own.length)); at.After(now); at = gate.Reserve(now) {
+		wait, source := at.Sub(now), fromGate
+		if wait <= own.length {
+			source = own.source
+		}
+		if !x.fits(wait) {
+			x.notBefore = later(x.notBefore, at)
+			return retry.HintTooLong
+		}
+		if stop := x.sleep(wait, nil); stop != retry.Continue {
+			return stop
+		}
+		x.waitedFor(p, wait, source)
+		own.length, now = 0, time.Now()
+	}
+	return retry.Continue
+}
+
+// waitedFor adds a deliberate wait to the pause before the next attempt. It is the time that was decided on: what the machine took beyond
+// that is not ours.
+func (x *exchange) waitedFor(p *pause, length time.Duration, source string) {
+	if length <= 0 {
+		return
+	}
+	p.length += length
+	p.source = source
+	x.waited += length
+	x.account.Metrics.delay(source, length)
+}
+
+// fits reports whether an attempt after that wait would have time for anything.
+func (x *exchange) fits(wait time.Duration) bool {
+	return time.Since(x.start)+wait < x.policy.Total-x.policy.leastAttempt()
+}
+
+// passBreaker asks the circuit, and holds for it where the account is configured so.
+func (x *exchange) passBreaker(p *pause) (*permit, retry.Stop) {
+	a := x.account
+	var held time.Duration
+	for {
+		permit, changed, err := x.circuit.acquire(a.HoldOpen)
+		var open *breaker.OpenError
+		if !errors.As(err, &open) {
+			if held > 0 && !permit.probes() {
+				spread := retry.Uniform(min(smear, time.Until(x.deadline())/2)) // the crowd that waited must not leave as one
+				if stop := x.sleep(spread, nil); stop != retry.Continue {
+					permit.done(breaker.Neutral)
+					return nil, stop
+				}
+				held += spread
+			}
+			x.waitedFor(p, held, fromGate)
+			return permit, retry.Continue
+		}
+		if !a.HoldOpen || !x.fits(open.Wait) {
+			a.Breakers.Rejected()
+			x.notBefore = later(x.notBefore, time.Now().Add(open.Wait))
+			return nil, retry.Breaker
+		}
+		began := time.Now()
+		if stop := x.sleep(open.Wait, changed); stop != retry.Continue {
+			return nil, stop
+		}
+		held += time.Since(began)
+	}
+}
+
+// sleep waits for d or until wake is closed. It ends early, with the reason, when the worker hangs up or the proxy is ending.
+func (x *exchange) sleep(d time.Duration, wake <-chan struct{}) retry.Stop {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-wake:
+	case <-x.in.Context().Done():
+		return retry.Canceled
+	case <-x.account.Closing:
+		return retry.Shutdown
+	}
+	return retry.Continue
+}
+
+// gone reports whether the worker has hung up. It is asked before anything is held against the provider.
+func (x *exchange) gone() bool { return x.in.Context().Err() != nil }
+
+// deadline is when the request must have ended.
+func (x *exchange) deadline() time.Time { return x.start.Add(x.policy.Total) }
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

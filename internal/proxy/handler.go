@@ -1,0 +1,96 @@
+package proxy
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httputil"
+	"os"
+	"time"
+
+	"github.com/ocr-proxy/ocr-proxy/internal/retry"
+	"github.com/ocr-proxy/ocr-proxy/internal/spool"
+)
+
+// ServeHTTP takes one call of a worker's from its head to its last byte. Every way out, a panic that aborts the connection included, passes
+// through the record in the defer.
+func (a *Account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := &exchange{account: a, in: r, start: time.Now()}
+	leave := a.Purse.Enter()
+	defer func() {
+		x.release()
+		leave()
+		x.report()
+	}()
+	refusal := x.admit()
+	if refusal == nil {
+		refusal = x.receive(w)
+	}
+	if refusal != nil {
+		x.refuse(w, *refusal)
+		return
+	}
+	if x.stop == retry.Canceled {
+		abort(w, r, nil)
+	}
+	proxy := httputil.ReverseProxy{
+		Rewrite:      x.rewrite,
+		Transport:    x,
+		BufferPool:   a.Copies,
+		ErrorHandler: abort,
+		ErrorLog:     a.Quiet,
+	}
+	proxy.ServeHTTP(w, r)
+}
+
+// abort ends the worker's connection. It is called when there is nobody left to answer.
+func abort(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) }
+
+// receive takes the whole body before the first attempt: the worker is near, and an attempt that has begun cannot then fail because of it.
+// A worker that stalls is not waited for longer than its request may take.
+func (x *exchange) receive(w http.ResponseWriter) *refusal {
+	if x.in.ContentLength == 0 {
+		return nil
+	}
+	began := time.Now()
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(x.deadline()) // a writer without a connection has nothing to bound
+	x.body = x.account.Bodies.Body(x.in.ContentLength)
+	_, err := x.body.ReadFrom(x.in.Body)
+	x.received = time.Since(began)
+	if err == nil {
+		_ = control.SetReadDeadline(time.Time{})
+		return nil
+	}
+	// The deadline stays: the server reads on after a refusal, and a worker that stalls must not hold it.
+	x.err = err
+	var (
+		tooLarge *spool.TooLargeError
+		disk     *spool.WriteError
+	)
+	switch {
+	case errors.As(err, &tooLarge):
+		return &refusal{status: http.StatusRequestEntityTooLarge, reason: "body_too_large", message: tooLarge.Error()}
+	case errors.As(err, &disk):
+		return &refusal{
+			status: http.StatusServiceUnavailable, reason: "body_not_stored", retry: time.Second,
+			message: "the proxy has no room to buffer this body; its log says why",
+		}
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return &refusal{
+			status: http.StatusRequestTimeout, reason: "body_timeout",
+			message: "the body did not arrive within the time that the request may take",
+		}
+	}
+	x.stop, x.outcome = retry.Canceled, ClientGone
+	return nil
+}
+
+// release gives back what the request held.
+func (x *exchange) release() {
+	if x.last != nil {
+		x.last.discard()
+	}
+	if x.body != nil {
+		x.body.Release()
+	}
+}

@@ -1,0 +1,108 @@
+package proxy
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+
+	"github.com/google/uuid"
+
+	"github.com/ocr-proxy/ocr-proxy/internal/fingerprint"
+	"github.com/ocr-proxy/ocr-proxy/internal/jsonstream"
+	"github.com/ocr-proxy/ocr-proxy/internal/provider"
+	"github.com/ocr-proxy/ocr-proxy/internal/scrub"
+)
+
+// maxTokened bounds the job start that a token is looked for and put into, in bytes. Job starts name their document and do not carry it.
+const maxTokened = 1 << 20
+
+// prepare looks for the idempotency token of a job start and puts one in where it is missing, so that a repetition cannot start a second
+// job.
+func (x *exchange) prepare() {
+	field := x.account.Provider.TokenField
+	if field == "" || x.op.Repeat != provider.WithToken || x.body == nil || x.body.Size() > maxTokened {
+		return
+	}
+	body, ok := x.body.Bytes()
+	if !ok {
+		r := x.body.Open()
+		var err error
+		body, err = io.ReadAll(r)
+		_ = r.Close()
+		if err != nil {
+			return
+		}
+	}
+	found, err := jsonstream.Pick(bytes.NewReader(body), []string{field}, maxInstruction)
+	if err != nil {
+		return // no JSON: the provider says so better than we could
+	}
+	if x.tokened = found.String(field) != ""; x.tokened || found.Has(field) || !x.op.Tokened || x.account.Injection == InjectNever {
+		return
+	}
+	keys, err := x.identify()
+	if err != nil {
+		return
+	}
+	x.token = newToken(keys.Fingerprint, x.callIdentity())
+	x.replaced = withMember(body, field, x.token)
+	x.tokened = x.replaced != nil
+}
+
+// callIdentity tells one call from the next about the same object, which may have been overwritten in between: the SDK's id of the call,
+// which its own retries share, else the worker's name for the document, else nothing that anybody else has.
+func (x *exchange) callIdentity() string {
+	if x.account.Injection == InjectContent {
+		return ""
+	}
+	return cmp.Or(x.in.Header.Get("Amz-Sdk-Invocation-Id"), x.ask.documentID, uuid.NewString())
+}
+
+// newToken is 64 characters of [0-9a-f]: within what AWS takes.
+func newToken(print, identity string) string {
+	sum := sha256.Sum256([]byte(print + "\n" + identity))
+	return hex.EncodeToString(sum[:])
+}
+
+// withMember puts a first member into a JSON object and leaves the rest byte for byte; nil when the text is no object.
+func withMember(object []byte, name, value string) []byte {
+	start := bytes.IndexByte(object, '{')
+	if start < 0 || len(bytes.TrimSpace(object[:start])) > 0 {
+		return nil
+	}
+	member, err := json.Marshal(map[string]string{name: value})
+	if err != nil {
+		return nil
+	}
+	member = member[:len(member)-1] // without its closing brace
+	rest := object[start+1:]
+	if !bytes.HasPrefix(bytes.TrimSpace(rest), []byte("}")) {
+		member = append(member, ',')
+	}
+	return bytes.Join([][]byte{object[:start], member, rest}, nil)
+}
+
+// identify computes the names of the document and of the request, once, and only when something asks: a hash costs as much as a send.
+func (x *exchange) identify() (fingerprint.Keys, error) {
+	if x.keys != nil {
+		return *x.keys, nil
+	}
+	keys, err := fingerprint.Compute(fingerprint.Request{
+		Kind:              x.account.Provider.Name,
+		Operation:         x.op.Name,
+		Method:            x.in.Method,
+		Path:              x.in.URL.EscapedPath(),
+		RawQuery:          x.in.URL.RawQuery,
+		ContentType:       x.in.Header.Get("Content-Type"),
+		ProcessingVersion: cmp.Or(x.ask.version, x.account.Version),
+		Body:              func() (io.ReadCloser, error) { return x.openReceived(), nil },
+	}, x.account.Provider.Layout, scrub.Param)
+	if err != nil {
+		return fingerprint.Keys{}, err
+	}
+	x.keys = &keys
+	return keys, nil
+}

@@ -1,0 +1,158 @@
+package proxy
+
+import (
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/ocr-proxy/ocr-proxy/internal/classify"
+	"github.com/ocr-proxy/ocr-proxy/internal/retry"
+)
+
+// Metrics are the counters and histograms of all accounts.
+type Metrics struct {
+	requests, attempts, outcomes, throttles   *prometheus.CounterVec
+	requestTime, attemptTime, overhead, delay *prometheus.HistogramVec
+	retries                                   *prometheus.HistogramVec
+	inFlight                                  *prometheus.Desc
+
+	mu       sync.Mutex
+	accounts []*AccountMetrics
+}
+
+// NewMetrics registers the metrics of requests, once per registry.
+func NewMetrics(reg prometheus.Registerer) *Metrics {
+	seconds := []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 40, 60, 90, 120}
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ocrproxy_" + name, Help: help}, labels)
+	}
+	histogram := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "ocrproxy_" + name, Help: help, Buckets: buckets}, labels)
+	}
+	m := &Metrics{
+		requests:    counter("requests_total", "Workers' requests by how they ended.", "provider", "kind", "operation", "outcome"),
+		attempts:    counter("attempts_total", "Upstream attempts by class.", "provider", "operation", "class"),
+		outcomes:    counter("retry_outcomes_total", "What became of requests that were retried or would have been.", "provider", "outcome"),
+		throttles:   counter("throttles_total", "Throttled attempts.", "provider", "operation"),
+		requestTime: histogram("request_duration_seconds", "Time of a whole request.", seconds, "provider", "operation"),
+		attemptTime: histogram("attempt_duration_seconds", "Time of one upstream attempt.", seconds, "provider", "operation"),
+		overhead: histogram("overhead_seconds", "Time that the proxy itself added: without the worker's upload, the upstream and deliberate waits.",
+			[]float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .1, .5, 2}, "provider"),
+		delay: histogram("retry_delay_seconds", "Deliberate waits before an attempt, by what asked for them.",
+			[]float64{.05, .1, .25, .5, 1, 2, 4, 8, 16, 32, 64}, "provider", "source"),
+		retries: histogram("request_retries", "Attempts beyond the first of one request.", []float64{0, 1, 2, 3, 5, 8}, "provider", "operation"),
+		inFlight: prometheus.NewDesc("ocrproxy_in_flight", "Requests in progress.",
+			[]string{"provider"}, nil),
+	}
+	reg.MustRegister(m.requests, m.attempts, m.outcomes, m.throttles, m.requestTime, m.attemptTime, m.overhead, m.delay, m.retries, m)
+	return m
+}
+
+// Describe implements prometheus.Collector for the requests in progress, which are read when scraped.
+func (m *Metrics) Describe(descs chan<- *prometheus.Desc) { descs <- m.inFlight }
+
+// Collect implements prometheus.Collector.
+func (m *Metrics) Collect(metrics chan<- prometheus.Metric) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, a := range m.accounts {
+		metrics <- prometheus.MustNewConstMetric(m.inFlight, prometheus.GaugeValue, float64(a.purse.InProgress()), a.name)
+	}
+}
+
+// AccountMetrics are the metrics of one account, with its handles resolved so that a request does not look them up by label.
+type AccountMetrics struct {
+	metrics    *Metrics
+	name, kind string
+	purse      *retry.Purse
+	overhead   prometheus.Observer
+	operations sync.Map // of *operationMetrics, by the names that an adapter declares
+}
+
+// Account opens the metrics of one account; what does not depend on an operation is present from now on.
+func (m *Metrics) Account(name, kind string, purse *retry.Purse) *AccountMetrics {
+	a := &AccountMetrics{metrics: m, name: name, kind: kind, purse: purse, overhead: m.overhead.WithLabelValues(name)}
+	for _, stop := range retry.Stops() {
+		m.outcomes.WithLabelValues(name, stop.String())
+	}
+	m.outcomes.WithLabelValues(name, succeeded)
+	for _, source := range [...]string{fromBackoff, fromHint, fromGate} {
+		m.delay.WithLabelValues(name, source)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.accounts = append(m.accounts, a)
+	return a
+}
+
+// operationMetrics are the handles of one operation, all present as soon as it is first called.
+type operationMetrics struct {
+	requests                          map[Outcome]prometheus.Counter
+	attempts                          map[classify.Class]prometheus.Counter
+	throttles                         prometheus.Counter
+	requestTime, attemptTime, retries prometheus.Observer
+}
+
+func (a *AccountMetrics) operation(name string) *operationMetrics {
+	if o, ok := a.operations.Load(name); ok {
+		return o.(*operationMetrics) //nolint:forcetypeassert // nothing else is stored
+	}
+	m := a.metrics
+	o := &operationMetrics{
+		requests:    map[Outcome]prometheus.Counter{},
+		attempts:    map[classify.Class]prometheus.Counter{},
+		throttles:   m.throttles.WithLabelValues(a.name, name),
+		requestTime: m.requestTime.WithLabelValues(a.name, name),
+		attemptTime: m.attemptTime.WithLabelValues(a.name, name),
+		retries:     m.retries.WithLabelValues(a.name, name),
+	}
+	for _, outcome := range Outcomes() {
+		o.requests[outcome] = m.requests.WithLabelValues(a.name, a.kind, name, string(outcome))
+	}
+	for _, class := range classify.Classes() {
+		o.attempts[class] = m.attempts.WithLabelValues(a.name, name, class.String())
+	}
+	stored, _ := a.operations.LoadOrStore(name, o)
+	return stored.(*operationMetrics) //nolint:forcetypeassert // nothing else is stored
+}
+
+const succeeded = "succeeded"
+
+func (a *AccountMetrics) attempt(operation string, class classify.Class, took time.Duration) {
+	o := a.operation(operation)
+	o.attempts[class].Inc()
+	o.attemptTime.Observe(took.Seconds())
+	if class == classify.Throttle {
+		o.throttles.Inc()
+	}
+}
+
+func (a *AccountMetrics) delay(source string, length time.Duration) {
+	a.metrics.delay.WithLabelValues(a.name, source).Observe(length.Seconds())
+}
+
+func (a *AccountMetrics) request(x *exchange, total time.Duration) {
+	operation := x.op.Name
+	if operation == "" {
+		operation = "other" // refused before anybody looked what it was
+	}
+	o := a.operation(operation)
+	o.requests[x.outcome].Inc()
+	o.requestTime.Observe(total.Seconds())
+	n := len(x.history)
+	if n > 0 {
+		o.retries.Observe(float64(n - 1))
+		busy := x.received + x.waited
+		for _, attempt := range x.history {
+			busy += attempt.duration
+		}
+		a.overhead.Observe(max(0, total-busy).Seconds())
+	}
+	switch word := x.stop.String(); {
+	case x.outcome == Success && n > 1:
+		a.metrics.outcomes.WithLabelValues(a.name, succeeded).Inc()
+	case word != "" && n > 0:
+		a.metrics.outcomes.WithLabelValues(a.name, word).Inc()
+	}
+}

@@ -1,0 +1,75 @@
+package proxy
+
+import (
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/ocr-proxy/ocr-proxy/internal/retry"
+	"github.com/ocr-proxy/ocr-proxy/internal/scrub"
+)
+
+// report counts a request that is over and writes its one line. A broken stream is known only now, when the worker already has the head: its
+// document is buried all the same, so that it is not lost when the worker does not come back.
+func (x *exchange) report() {
+	a := x.account
+	if x.outcome == Success && len(x.history) > 0 {
+		switch last := x.history[len(x.history)-1]; {
+		case last.verdict.Code == codeHungUp:
+			x.outcome = ClientGone
+		case last.unknown && last.err != nil:
+			x.outcome, x.stop, x.reason = Exhausted, retry.Unsafe, "broken_answer"
+			x.letter = x.bury()
+		}
+	}
+	if x.outcome == "" {
+		x.outcome = ClientGone // the worker's connection broke in a way that nothing above saw
+	}
+	total := time.Since(x.start)
+	a.Metrics.request(x, total)
+	x.log(total)
+}
+
+// log writes the canonical line of a request: everything that is known of it, once, without a secret.
+func (x *exchange) log(total time.Duration) {
+	level := zapcore.InfoLevel
+	if x.outcome != Success && x.outcome != ClientGone {
+		level = zapcore.WarnLevel
+	}
+	entry := x.account.Log.Check(level, "request")
+	if entry == nil {
+		return
+	}
+	fields := make([]zap.Field, 0, 20)
+	query, _ := scrub.Query(x.in.URL.RawQuery)
+	fields = append(fields,
+		zap.String("provider", x.account.Name), zap.String("operation", x.op.Name),
+		zap.String("method", x.in.Method), zap.String("path", x.in.URL.EscapedPath()), zap.String("query", query),
+		zap.String("outcome", string(x.outcome)), zap.Int("status", x.status), zap.Int("attempts", len(x.history)),
+		zap.Duration("duration", total), zap.Duration("waited", x.waited), zap.Int64("body_bytes", x.size()))
+	if n := len(x.history); n > 0 {
+		last := x.history[n-1]
+		fields = append(fields, zap.String("class", last.verdict.Class.String()))
+		if last.requestID != "" {
+			fields = append(fields, zap.String("upstream_request_id", last.requestID))
+		}
+		if last.verdict.Code != "" {
+			fields = append(fields, zap.String("error_code", last.verdict.Code), zap.String("decided_by", last.verdict.Reason))
+		}
+	}
+	if x.ask.documentID != "" {
+		fields = append(fields, zap.String("document_id", x.ask.documentID))
+	}
+	if x.letter != "" {
+		fields = append(fields, zap.String("dead_letter_id", x.letter))
+	}
+	if x.reason != "" {
+		fields = append(fields, zap.String("reason", x.reason))
+	}
+	if x.err != nil {
+		secrets := scrub.FromRequest(x.in.Header, x.in.URL.RawQuery, x.account.Credential.Headers()...)
+		fields = append(fields, zap.String("error", secrets.Text(x.err.Error())))
+	}
+	entry.Write(fields...)
+}
