@@ -138,7 +138,7 @@ func (s *server) bind(ctx context.Context, key, address string, tls config.Serve
 		return nil, fmt.Errorf("%s: cannot listen on %s: %w", key, address, err)
 	}
 	return &bound{listener: listener, tls: tls.Enabled(), Server: &http.Server{
-		Handler: handler, TLSConfig: conf,
+		Handler: handler, TLSConfig: conf, DisableGeneralOptionsHandler: true,
 		ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 		ErrorLog: zap.NewStdLog(s.log.WithOptions(zap.IncreaseLevel(zap.ErrorLevel))),
 	}}, nil
