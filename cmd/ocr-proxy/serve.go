@@ -92,7 +92,8 @@ func open(ctx context.Context, cfg *config.Config, environ []string, log *zap.Lo
 	registerProcessMetrics(reg)
 
 	bodies, err := spool.New(spool.Limits{
-		MaxBytes: int64(cfg.Body.MaxBytes), MemoryPerBody: int64(cfg.Body.MemoryPerRequest), MemoryTotal: int64(cfg.Body.MemoryTotal), Dir: cfg.Body.Dir,
+		MaxBytes: int64(cfg.Body.MaxBytes), Dir: cfg.Body.Dir,
+		MemoryPerBody: max(1, int64(cfg.Body.MemoryPerRequest)), MemoryTotal: max(1, int64(cfg.Body.MemoryTotal)), // 0 is the configuration's word for none
 	}, reg)
 	if err != nil {
 		return nil, fmt.Errorf("body.dir: %w", err)

@@ -20,6 +20,8 @@ import (
 const (
 	// maxErrorPrefix is how much of an error's body the classifier sees, in bytes.
 	maxErrorPrefix = 64 << 10
+	// maxKept is how large an error may be to be kept through a wait, in bytes: thousands of requests may be waiting.
+	maxKept = 16 << 10
 	// maxDrain is how much of an unwanted body is read so that its connection can be used again; beyond it a new connection is cheaper.
 	maxDrain = 256 << 10
 	// drainTime bounds that reading.
@@ -77,7 +79,7 @@ func (t *answer) readError() error {
 	if err != nil {
 		return err
 	}
-	if len(prefix) < maxErrorPrefix {
+	if len(prefix) <= maxKept { // less than was asked for: this is its end
 		t.complete = true
 		_ = body.Close()
 		t.resp.Body = io.NopCloser(bytes.NewReader(prefix))

@@ -29,9 +29,9 @@ func (x *exchange) bury() string {
 	secrets := scrub.FromRequest(x.in.Header, x.in.URL.RawQuery, x.account.Credential.Headers()...)
 	envelope, body, err := x.envelope(secrets)
 	if err == nil {
-		defer func() { _ = body.Close() }()
 		var id string
-		if id, err = x.account.Sink.Put(ctx, envelope, body); err == nil {
+		id, err = x.put(ctx, envelope, body)
+		if err == nil {
 			return id
 		}
 	}
@@ -39,6 +39,15 @@ func (x *exchange) bury() string {
 		zap.String("provider", x.account.Name), zap.String("operation", x.op.Name), zap.String("outcome", string(x.outcome)),
 		zap.String("error", secrets.Text(err.Error())))
 	return ""
+}
+
+// put hands the letter to the store, with the body if the request had one.
+func (x *exchange) put(ctx context.Context, e *dlq.Envelope, body io.ReadCloser) (string, error) {
+	defer func() { _ = body.Close() }()
+	if body == http.NoBody {
+		return x.account.Sink.Put(ctx, e, nil)
+	}
+	return x.account.Sink.Put(ctx, e, body)
 }
 
 // envelope tells the request's story without its credentials, and gives the body that belongs to it.
