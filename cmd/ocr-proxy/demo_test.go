@@ -1,0 +1,72 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestDemoTellsItsStory(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	var out, problems bytes.Buffer
+	code := run(t.Context(), []string{"demo", "--documents", "20", "--pace", "0.1"}, []string{"OCR_PROXY_RETRY_MAX_ATTEMPTS=1"}, strings.NewReader(""), &out, &problems)
+	require.Equal(t, exitOK, code, "%s\n%s", problems.String(), out.String())
+	require.Empty(t, problems.String())
+
+	text := out.String()
+	for _, told := range []string{
+		"textract starts to throttle", "mistral goes down", "mistral: the breaker opens", "mistral: the probe succeeded", `"error_code": "BadDocumentException"`,
+		"agree",
+	} {
+		require.Contains(t, text, told)
+	}
+	require.Regexp(t, `(?m)^  documents .* 20$`, text)
+
+	dir := regexp.MustCompile(`dlq list --dir (\S+)`).FindStringSubmatch(text)
+	require.Len(t, dir, 2, text)
+	var list bytes.Buffer
+	require.Equal(t, exitOK, run(t.Context(), []string{"dlq", "list", "--dir", dir[1], "--outcome", "permanent"}, nil, strings.NewReader(""), &list, io.Discard))
+	require.Contains(t, list.String(), "damaged.png")
+	log, err := os.ReadFile(filepath.Join(filepath.Dir(dir[1]), "proxy.log"))
+	require.NoError(t, err)
+	require.NotEmpty(t, log, "the proxy's own lines belong into its log")
+}
+
+func TestDemoThatIsInterruptedEndsInOrder(t *testing.T) {
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	var problems bytes.Buffer
+	code := run(ctx, []string{"demo", "--documents", "20", "--keep=false"}, nil, strings.NewReader(""), io.Discard, &problems)
+	require.Equal(t, exitFailure, code)
+	require.Contains(t, problems.String(), "interrupted")
+	left, err := os.ReadDir(temp)
+	require.NoError(t, err)
+	require.Empty(t, left, "--keep=false leaves nothing behind")
+}
+
+func TestDemoDrawsPages(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "pages")
+	var out bytes.Buffer
+	require.Equal(t, exitOK, run(t.Context(), []string{"demo", "--pages", dir, "--documents", "3"}, nil, strings.NewReader(""), &out, io.Discard))
+	require.Equal(t, []string{"lease-01.png", "invoice-02.png", "damaged.png"}, names(out.String()))
+	for line := range strings.Lines(out.String()) {
+		require.FileExists(t, strings.TrimSpace(line))
+	}
+}
+
+func names(list string) (names []string) {
+	for line := range strings.Lines(list) {
+		names = append(names, filepath.Base(strings.TrimSpace(line)))
+	}
+	return names
+}
