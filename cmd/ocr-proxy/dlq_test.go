@@ -183,7 +183,7 @@ func TestDLQOutputCarriesNoControlCharacters(t *testing.T) {
 		{"verify", "--output", "json"},
 		{"verify"},
 	} {
-		out, warn, _ := runDLQ(append(args, "--dir", dir)...) //nolint:errcheck // Verify finds the bad file.
+		out, warn, _ := runDLQ(append(args, "--dir", dir)...)
 		for _, r := range out + warn {
 			require.True(t, r == '\n' || unicode.IsPrint(r), "%v wrote %q", args, r)
 		}

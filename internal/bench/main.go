@@ -25,7 +25,6 @@ type options struct {
 	block                time.Duration
 	waiting              int
 	bodyBytes            int
-	profile              time.Duration
 }
 
 func main() {

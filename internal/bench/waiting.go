@@ -54,12 +54,12 @@ func (b *bench) memory(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("the memory of a process is read from /proc: %w", err)
 	}
-	fmt.Printf("%d requests of %d bytes waiting, sent in %s\n", n, size, sent.Round(time.Millisecond)) //nolint:forbidigo // this command's output
+	fmt.Printf("%d requests of %d bytes waiting, sent in %s\n", n, size, sent.Round(time.Millisecond))
 	for _, name := range []string{"VmRSS", "VmHWM"} {
-		fmt.Printf("%-28s %s\n", name, field(string(status), name+":")) //nolint:forbidigo // this command's output
+		fmt.Printf("%-28s %s\n", name, field(string(status), name+":"))
 	}
 	for _, name := range []string{"ocrproxy_in_flight", attempted, "ocrproxy_body_memory_bytes", "ocrproxy_body_spilled_bytes"} {
-		fmt.Printf("%-28s %s\n", name, field(metrics, name)) //nolint:forbidigo // this command's output
+		fmt.Printf("%-28s %s\n", name, field(metrics, name))
 	}
 	return nil
 }
@@ -81,8 +81,8 @@ func (b *bench) metrics(ctx context.Context) (string, error) {
 // field is the rest of the first line that begins with that text.
 func field(text, prefix string) string {
 	for line := range strings.Lines(text) {
-		if strings.HasPrefix(line, prefix) {
-			return strings.Join(strings.Fields(strings.TrimPrefix(line, prefix)), " ")
+		if rest, ok := strings.CutPrefix(line, prefix); ok {
+			return strings.Join(strings.Fields(rest), " ")
 		}
 	}
 	return "not found"

@@ -116,7 +116,7 @@ func TestAgreesWithTheModel(t *testing.T) {
 	for name, s := range map[string]Settings{"row": row, "ratio": ratio, "plain": plain} {
 		for seed := range uint64(20) {
 			t.Run(fmt.Sprintf("%s %d", name, seed), func(t *testing.T) {
-				random := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a story that can be told again
+				random := rand.New(rand.NewPCG(seed, 1))
 				synctest.Test(t, func(t *testing.T) { compare(t, s, random) })
 			})
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -100,7 +101,7 @@ func TestGroupCommitTellsEveryoneOfAFailure(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 50 {
 		wg.Go(func() {
-			if g.commit(fmt.Sprint(i%2)) == nil {
+			if g.commit(strconv.Itoa(i%2)) == nil {
 				t.Error("a failed sync was reported as good")
 			}
 		})

@@ -11,7 +11,7 @@ var errLocked = errors.New("locked by another process")
 
 // takeLock makes this process the only one that writes to the store.
 func takeLock(dir string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_CREATE|os.O_RDWR, fileMode)
+	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_CREATE|os.O_RDWR, fileMode) //nolint:gosec // the operator names the folder
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -212,7 +213,7 @@ func TestFullStore(t *testing.T) {
 	kept, full := 0, 0
 	for i := range 30 {
 		wg.Go(func() {
-			_, err := s.Put(t.Context(), letter(fmt.Sprint(i)), bytes.NewReader(bytes.Repeat([]byte{byte(i)}, size)))
+			_, err := s.Put(t.Context(), letter(strconv.Itoa(i)), bytes.NewReader(bytes.Repeat([]byte{byte(i)}, size)))
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
@@ -328,7 +329,7 @@ func BenchmarkPut16Writers(b *testing.B) {
 					return
 				}
 				copy(own, fmt.Sprintf("%d ", i))
-				if _, err := s.Put(b.Context(), letter(fmt.Sprint(i)), bytes.NewReader(own)); err != nil {
+				if _, err := s.Put(b.Context(), letter(strconv.Itoa(i)), bytes.NewReader(own)); err != nil {
 					b.Error(err)
 					return
 				}

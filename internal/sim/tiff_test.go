@@ -18,7 +18,7 @@ func tiffOf(pages ...*image.Gray) []byte {
 		if len(out)%2 == 1 {
 			out = append(out, 0)
 		}
-		patch := binary.LittleEndian.AppendUint32(nil, uint32(len(out))) //nolint:gosec // Test pages are small.
+		patch := binary.LittleEndian.AppendUint32(nil, uint32(len(out)))
 		copy(out[link:], patch)
 		entries := [][3]int{ // Tag, type (3 short, 4 long), value.
 			{256, 4, w},
@@ -31,11 +31,11 @@ func tiffOf(pages ...*image.Gray) []byte {
 			{278, 4, h},
 			{279, 4, w * h},
 		}
-		out = append(out, byte(len(entries)), 0) //nolint:gosec // Nine.
+		out = append(out, byte(len(entries)), 0)
 		for _, e := range entries {
-			out = binary.LittleEndian.AppendUint16(out, uint16(e[0])) //nolint:gosec // Test pages are small.
-			out = append(out, byte(e[1]), 0, 1, 0, 0, 0)              //nolint:gosec // Three or four.
-			out = binary.LittleEndian.AppendUint32(out, uint32(e[2])) //nolint:gosec // Test pages are small.
+			out = binary.LittleEndian.AppendUint16(out, uint16(e[0]))
+			out = append(out, byte(e[1]), 0, 1, 0, 0, 0)
+			out = binary.LittleEndian.AppendUint32(out, uint32(e[2]))
 		}
 		link = len(out)
 		out = append(out, 0, 0, 0, 0)
