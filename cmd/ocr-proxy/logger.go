@@ -10,11 +10,18 @@ import (
 	"github.com/ocr-proxy/ocr-proxy/config"
 )
 
-// newLogger writes to w, one entry a line and a line a write.
-func newLogger(c config.Log, w io.Writer) (*zap.Logger, error) {
+const (
+	// logBuffer is how much of the log is written at once, in bytes, and logFlush how long a line waits for company at most.
+	logBuffer = 64 << 10
+	logFlush  = 200 * time.Millisecond
+)
+
+// newLogger writes lines to w. Those below warn go out in batches, since at thousands of requests a second each write would be a call into
+// the kernel; everything from warn on goes out at once, with what was waiting. The function it returns writes the rest.
+func newLogger(c config.Log, w io.Writer) (logger *zap.Logger, flush func(), err error) {
 	level, err := zapcore.ParseLevel(c.Level)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	entries := zap.NewProductionEncoderConfig()
 	entries.EncodeTime = zapcore.TimeEncoderOfLayout(time.RFC3339Nano)
@@ -24,5 +31,30 @@ func newLogger(c config.Log, w io.Writer) (*zap.Logger, error) {
 		entries.EncodeDuration = zapcore.StringDurationEncoder
 		encoder = zapcore.NewConsoleEncoder(entries)
 	}
-	return zap.New(zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(w)), level)), nil
+	buffered := &zapcore.BufferedWriteSyncer{WS: zapcore.AddSync(w), Size: logBuffer, FlushInterval: logFlush}
+	core := urgent{zapcore.NewCore(encoder, buffered, level)}
+	return zap.New(core), func() { _ = buffered.Stop() }, nil // there is nowhere left to tell that the log cannot be written
+}
+
+// urgent writes everything from warn on without delay.
+type urgent struct{ zapcore.Core }
+
+// With keeps the urgency in loggers with more fields.
+func (u urgent) With(fields []zapcore.Field) zapcore.Core { return urgent{u.Core.With(fields)} }
+
+// Check adds this core, not the one within, to what writes the entry.
+func (u urgent) Check(e zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	if u.Enabled(e.Level) {
+		return checked.AddCore(e, u)
+	}
+	return checked
+}
+
+// Write writes the entry and, when it is urgent, everything that waits.
+func (u urgent) Write(e zapcore.Entry, fields []zapcore.Field) error {
+	err := u.Core.Write(e, fields)
+	if err == nil && e.Level >= zapcore.WarnLevel {
+		err = u.Sync()
+	}
+	return err
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -38,10 +39,11 @@ func serveCommand(environ []string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			log, err := newLogger(cfg.Log, cmd.ErrOrStderr())
+			log, flush, err := newLogger(cfg.Log, cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
+			defer flush()
 			return serve(cmd.Context(), cfg, environ, log)
 		},
 	}
@@ -55,8 +57,15 @@ func serve(ctx context.Context, cfg *config.Config, environ []string, log *zap.L
 	if err != nil {
 		return err
 	}
+	// A proxy's heap is small, so that by default it would be collected many times a second under load. Memory that is allocated and never
+	// touched takes no room, but lets the heap grow by as much between collections.
+	floor := make([]byte, heapFloor)
+	defer runtime.KeepAlive(floor)
 	return s.run(ctx)
 }
+
+// heapFloor is the least size, in bytes, that the heap may grow by before it is collected.
+const heapFloor = 32 << 20
 
 // server is a running proxy.
 type server struct {

@@ -101,4 +101,6 @@ type Account struct {
 	Closing <-chan struct{}
 	// Seed keys the hashes by which credentials are told apart.
 	Seed maphash.Seed
+
+	fields fieldPool
 }

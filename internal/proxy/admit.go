@@ -31,6 +31,8 @@ type instructions struct {
 const (
 	instructionPrefix = "Ocr-Proxy-"
 	maxInstruction    = 256 // bytes
+	// lingerTime bounds the reading of a body that was refused before it came.
+	lingerTime = 5 * time.Second
 )
 
 // admit looks at the head of a request, before a byte of its body is asked for.
@@ -133,6 +135,10 @@ func (x *exchange) refuse(w http.ResponseWriter, r refusal) {
 	x.outcome, x.reason, x.status = cmp.Or(r.outcome, Rejected), r.reason, r.status
 	header, body := x.account.Provider.Problem(provider.Problem{Status: r.status, Reason: r.reason, Message: r.message})
 	x.describe(header, r.retry)
+	if x.body == nil {
+		// The server reads on before it answers, so that the answer is not lost with the connection; who stalls is not waited for.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(lingerTime)) // a writer without a connection has nothing to bound
+	}
 	maps.Copy(w.Header(), header)
 	w.WriteHeader(r.status)
 	if x.in.Method != http.MethodHead {

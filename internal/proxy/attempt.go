@@ -6,8 +6,6 @@ import (
 	"crypto/sha256"
 	"io"
 	"net/http"
-	"net/http/httptrace"
-	"sync/atomic"
 	"time"
 
 	"github.com/ocr-proxy/ocr-proxy/internal/breaker"
@@ -34,12 +32,12 @@ func (x *exchange) try(out *http.Request, permit *permit, n int, before pause) {
 	a := x.account
 	record := attempt{n: n, started: time.Now(), before: before}
 	clock := x.startClock()
-	req, sent, err := x.build(clock.ctx, out)
+	req, err := x.build(clock.ctx, out)
 	var told *answer
 	if err == nil {
 		told, err = x.exchangeOnce(req, clock)
 	}
-	seen := classify.Attempt{Operation: x.op.Name, Err: err, Sent: sent.Load()}
+	seen := classify.Attempt{Operation: x.op.Name, Err: err, Sent: clock.sent.Load()}
 	if told != nil {
 		seen.Status, seen.Header, seen.Body = told.resp.StatusCode, told.resp.Header, told.decoded
 		record.status, record.requestID = seen.Status, firstOf(seen.Header, a.Provider.RequestID)
@@ -130,21 +128,20 @@ func (x *exchange) streamed(i int, permit *permit, err error) {
 }
 
 // build makes the request of one attempt: a fresh body, and the credential as it is now.
-func (x *exchange) build(ctx context.Context, out *http.Request) (*http.Request, *atomic.Bool, error) {
-	sent := new(atomic.Bool)
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }})
+func (x *exchange) build(ctx context.Context, out *http.Request) (*http.Request, error) {
 	req := out.WithContext(ctx)
 	req.GetBody = nil // a repetition is ours to decide and to count
 	req.TransferEncoding = nil
 	req.Body, req.ContentLength = x.open()
 	if x.account.Credential.PassesThrough() {
-		return req, sent, nil
+		return req, nil
 	}
 	req.Header = out.Header.Clone()
+	x.sent = req.Header
 	if err := x.account.Credential.Apply(ctx, credential.Attempt{Request: req, Sum256: x.sum256}); err != nil {
-		return nil, sent, &classify.CredentialError{Err: err}
+		return nil, &classify.CredentialError{Err: err}
 	}
-	return req, sent, nil
+	return req, nil
 }
 
 // open is a fresh reader over what goes out. It is set on the request itself: behind a wrapper the transport could not see that it is in
@@ -159,6 +156,17 @@ func (x *exchange) open() (io.ReadCloser, int64) {
 		return http.NoBody, 0
 	}
 	return x.body.Open(), x.body.Size()
+}
+
+// size is the number of bytes that go out.
+func (x *exchange) size() int64 {
+	switch {
+	case x.replaced != nil:
+		return int64(len(x.replaced))
+	case x.body != nil:
+		return x.body.Size()
+	}
+	return 0
 }
 
 func (x *exchange) sum256() ([sha256.Size]byte, error) {

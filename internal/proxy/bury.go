@@ -26,7 +26,7 @@ const buryTime = 30 * time.Second
 func (x *exchange) bury() string {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.in.Context()), buryTime)
 	defer cancel()
-	secrets := scrub.FromRequest(x.in.Header, x.in.URL.RawQuery, x.account.Credential.Headers()...)
+	secrets := x.secrets()
 	envelope, body, err := x.envelope(secrets)
 	if err == nil {
 		var id string
@@ -140,6 +140,9 @@ func (x *exchange) request() (dlq.Request, io.ReadCloser, error) {
 	for _, name := range cut {
 		r.Credentials = append(r.Credentials, "form:"+name)
 	}
+	body = x.openReceived()
+	x.hideForm(r.ContentType, body)
+	_ = body.Close()
 	return r, io.NopCloser(bytes.NewReader(clean)), nil
 }
 

@@ -3,46 +3,58 @@ package proxy
 import (
 	"context"
 	"fmt"
+	"net/http/httptrace"
 	"sync/atomic"
 	"time"
 
 	"github.com/ocr-proxy/ocr-proxy/internal/classify"
 )
 
-// clock bounds one attempt. Its context ends with a named cause, because the transport returns the cause and a timeout must be known by its
-// type.
+// clock bounds one attempt and notes whether its request left. Its context ends with a named cause, because the transport returns the cause
+// and a timeout must be known by its type.
 type clock struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	timer  *time.Timer
-	limit  atomic.Pointer[classify.TimeoutError]
-	until  time.Time // end of the whole request
-	short  bool      // the attempt has so little of the request's time left that running out of it says nothing about the provider
-	total  time.Duration
+	trace  httptrace.ClientTrace
+
+	own   time.Duration // the attempt's own time
+	total time.Duration // the whole request's, for its error text
+	until time.Time     // end of the whole request
+	short bool          // so little of the request's time was left that running out of it says nothing about the provider
+
+	byTotal atomic.Bool // the request's time runs out first
+	sent    atomic.Bool
 }
 
 // startClock gives an attempt its own time, or what is left of the request's if that is less.
 func (x *exchange) startClock() *clock {
-	ctx, cancel := context.WithCancelCause(x.in.Context())
-	c := &clock{ctx: ctx, cancel: cancel, until: x.deadline(), total: x.policy.Total}
-	d := x.policy.attemptTimeout(x.size())
-	limit := &classify.TimeoutError{What: "attempt timeout", After: d}
+	c := &clock{own: x.policy.attemptTimeout(x.size()), total: x.policy.Total, until: x.deadline()}
+	d := c.own
 	if left := time.Until(c.until); left < d {
 		c.short = left < d/2 && left < x.account.Policy(x.op.Name).Total/2
-		d, limit = left, c.budget()
+		c.byTotal.Store(true)
+		d = left
 	}
-	c.limit.Store(limit)
-	c.timer = time.AfterFunc(d, func() { cancel(c.limit.Load()) })
+	ctx, cancel := context.WithCancelCause(x.in.Context())
+	c.trace.WroteHeaders = func() { c.sent.Store(true) }
+	c.ctx, c.cancel = httptrace.WithClientTrace(ctx, &c.trace), cancel
+	c.timer = time.AfterFunc(d, c.expire)
 	return c
 }
 
-func (c *clock) budget() *classify.TimeoutError {
-	return &classify.TimeoutError{What: "total budget", After: c.total}
+// expire ends the attempt because its time is over.
+func (c *clock) expire() {
+	cause := &classify.TimeoutError{What: "attempt timeout", After: c.own}
+	if c.byTotal.Load() {
+		cause = &classify.TimeoutError{What: "total budget", After: c.total}
+	}
+	c.cancel(cause)
 }
 
 // extend lets an answer that has begun to stream run to the end of the request's time.
 func (c *clock) extend() {
-	c.limit.Store(c.budget())
+	c.byTotal.Store(true)
 	c.timer.Reset(time.Until(c.until))
 }
 
@@ -61,15 +73,4 @@ func (c *clock) explain(err error) error {
 		return fmt.Errorf("%w: %w", cause, err)
 	}
 	return err
-}
-
-// size is the number of bytes that go out.
-func (x *exchange) size() int64 {
-	switch {
-	case x.replaced != nil:
-		return int64(len(x.replaced))
-	case x.body != nil:
-		return x.body.Size()
-	}
-	return 0
 }

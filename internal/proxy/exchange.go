@@ -11,6 +11,7 @@ import (
 	"github.com/ocr-proxy/ocr-proxy/internal/fingerprint"
 	"github.com/ocr-proxy/ocr-proxy/internal/provider"
 	"github.com/ocr-proxy/ocr-proxy/internal/retry"
+	"github.com/ocr-proxy/ocr-proxy/internal/scrub"
 	"github.com/ocr-proxy/ocr-proxy/internal/spool"
 )
 
@@ -34,10 +35,13 @@ type exchange struct {
 	keys     *fingerprint.Keys
 
 	history []attempt
-	last    *answer // of the latest attempt; nil when it brought none
+	only    [1]attempt // where the usual history has its place
+	last    *answer    // of the latest attempt; nil when it brought none
 	stop    retry.Stop
 	err     error // why there is no answer, or what went wrong beside it
 	waited  time.Duration
+	sent    http.Header   // head of the latest attempt where the proxy's own credential is on it; nil: the worker's goes through
+	hidden  *scrub.Values // see secrets
 
 	outcome   Outcome
 	reason    string    // fixed word; "": class and outcome say it all
@@ -67,6 +71,7 @@ const (
 // for workers that have gone.
 func (x *exchange) RoundTrip(out *http.Request) (*http.Response, error) {
 	x.prepare()
+	x.history = x.only[:0]
 	x.stop = x.run(out)
 	if x.stop == retry.Canceled {
 		x.outcome = ClientGone

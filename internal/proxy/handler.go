@@ -17,9 +17,14 @@ func (a *Account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{account: a, in: r, start: time.Now()}
 	leave := a.Purse.Enter()
 	defer func() {
-		x.release()
-		leave()
-		x.report()
+		if x.last != nil {
+			x.last.discard() // settles it, if that is still open
+		}
+		x.report() // may bury the document, so that the body must still be there
+		if x.body != nil {
+			x.body.Release()
+		}
+		leave() // last: a drain waits for the letter too
 	}()
 	refusal := x.admit()
 	if refusal == nil {
@@ -83,14 +88,4 @@ func (x *exchange) receive(w http.ResponseWriter) *refusal {
 	}
 	x.stop, x.outcome = retry.Canceled, ClientGone
 	return nil
-}
-
-// release gives back what the request held.
-func (x *exchange) release() {
-	if x.last != nil {
-		x.last.discard()
-	}
-	if x.body != nil {
-		x.body.Release()
-	}
 }

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -41,21 +42,31 @@ func (x *exchange) log(total time.Duration) {
 	if entry == nil {
 		return
 	}
-	fields := make([]zap.Field, 0, 20)
+	pooled := x.account.fields.get()
+	fields := (*pooled)[:0]
+	defer func() {
+		clear(fields)
+		*pooled = fields
+		x.account.fields.put(pooled)
+	}()
 	query, _ := scrub.Query(x.in.URL.RawQuery)
 	fields = append(fields,
 		zap.String("provider", x.account.Name), zap.String("operation", x.op.Name),
 		zap.String("method", x.in.Method), zap.String("path", x.in.URL.EscapedPath()), zap.String("query", query),
 		zap.String("outcome", string(x.outcome)), zap.Int("status", x.status), zap.Int("attempts", len(x.history)),
 		zap.Duration("duration", total), zap.Duration("waited", x.waited), zap.Int64("body_bytes", x.size()))
+	hide := func(text string) string { return text }
+	if x.outcome != Success {
+		hide = x.secrets().Text // a careless provider puts into an error what it was asked with
+	}
 	if n := len(x.history); n > 0 {
 		last := x.history[n-1]
 		fields = append(fields, zap.String("class", last.verdict.Class.String()))
 		if last.requestID != "" {
-			fields = append(fields, zap.String("upstream_request_id", last.requestID))
+			fields = append(fields, zap.String("upstream_request_id", hide(last.requestID)))
 		}
 		if last.verdict.Code != "" {
-			fields = append(fields, zap.String("error_code", last.verdict.Code), zap.String("decided_by", last.verdict.Reason))
+			fields = append(fields, zap.String("error_code", hide(last.verdict.Code)), zap.String("decided_by", last.verdict.Reason))
 		}
 	}
 	if x.ask.documentID != "" {
@@ -68,8 +79,20 @@ func (x *exchange) log(total time.Duration) {
 		fields = append(fields, zap.String("reason", x.reason))
 	}
 	if x.err != nil {
-		secrets := scrub.FromRequest(x.in.Header, x.in.URL.RawQuery, x.account.Credential.Headers()...)
-		fields = append(fields, zap.String("error", secrets.Text(x.err.Error())))
+		fields = append(fields, zap.String("error", hide(x.err.Error())))
 	}
 	entry.Write(fields...)
 }
+
+// fieldPool keeps the lists of fields that log lines are made of.
+type fieldPool struct{ pool sync.Pool }
+
+func (p *fieldPool) get() *[]zap.Field {
+	if fields, ok := p.pool.Get().(*[]zap.Field); ok {
+		return fields
+	}
+	fields := make([]zap.Field, 0, 24)
+	return &fields
+}
+
+func (p *fieldPool) put(fields *[]zap.Field) { p.pool.Put(fields) }
