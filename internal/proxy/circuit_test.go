@@ -79,7 +79,6 @@ func TestOnlyOneProbeReachesTheProvider(t *testing.T) {
 		refused := 0
 		for _, c := range all {
 			r := <-c
-			require.Equal(t, 0, r.status/600)
 			if r.own("Attempts") == "0" {
 				refused++
 				require.Equal(t, http.StatusServiceUnavailable, r.status)
@@ -194,7 +193,7 @@ func TestEveryPermitComesBack(t *testing.T) {
 		s := defaults("mistral")
 		s.breaker.FailureThreshold, s.policy.MaxAttempts = 1, 1
 		l := newLab(t, s)
-		probe := func(next step, ctx context.Context) {
+		probe := func(ctx context.Context, next step) {
 			l.upstream.script(step{status: 500})
 			l.send(t.Context(), call{target: "/v1/ocr"})
 			require.Equal(t, breaker.Open, l.circuit().State)
@@ -218,8 +217,8 @@ func TestEveryPermitComesBack(t *testing.T) {
 			{refuse: true},
 			{body: "{", missing: 10, header: "Content-Type: application/json"},
 		} {
-			probe(next, t.Context())
+			probe(t.Context(), next)
 		}
-		probe(step{hang: true}, leaveAfter(t, 30*time.Minute))
+		probe(leaveAfter(t, 30*time.Minute), step{hang: true})
 	})
 }

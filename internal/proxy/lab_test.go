@@ -69,7 +69,7 @@ func defaults(kind string) setup {
 }
 
 // build makes the account, its registry and what it writes to.
-func (s setup) build(t *testing.T, upstream *url.URL, transport http.RoundTripper) (*Account, *graveyard, *observer.ObservedLogs, *prometheus.Registry) {
+func (s setup) build(t testing.TB, upstream *url.URL, transport http.RoundTripper) (*Account, *graveyard, *observer.ObservedLogs, *prometheus.Registry) {
 	t.Helper()
 	kind, err := provider.Find(s.kind)
 	require.NoError(t, err)
@@ -92,7 +92,7 @@ func (s setup) build(t *testing.T, upstream *url.URL, transport http.RoundTrippe
 		Policy: func(string) Policy { return s.policy }, Credential: credential.Passthrough(),
 		Breakers: group, Gates: gates, Purse: purse, Transport: transport, Bodies: bodies, MaxBody: s.bodies.MaxBytes,
 		Copies: NewBuffers(32<<10, 8), Sink: sink, Version: "v1", Metrics: NewMetrics(registry).Account("acct", s.kind, purse),
-		Log: zap.New(core), Closing: make(chan struct{}), Seed: maphash.MakeSeed(),
+		Log: zap.New(core), Quiet: log.New(io.Discard, "", 0), Closing: make(chan struct{}), Seed: maphash.MakeSeed(),
 	}
 	if s.account != nil {
 		s.account(a)
@@ -138,13 +138,23 @@ func serve(t *testing.T, network *memnet.Network, address string, handler http.H
 	t.Helper()
 	l, err := network.Listen(address)
 	require.NoError(t, err)
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0)}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute, ErrorLog: log.New(panics{t}, "", 0)}
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(l) }()
 	return func() {
 		_ = server.Close()
 		require.ErrorIs(t, <-done, http.ErrServerClosed)
 	}
+}
+
+// panics fails a test for what a server says about a handler that panicked; the deliberate abort of a connection is not among it.
+type panics struct{ t *testing.T }
+
+func (p panics) Write(line []byte) (int, error) {
+	if bytes.Contains(line, []byte("panic")) {
+		p.t.Errorf("%s", line)
+	}
+	return len(line), nil
 }
 
 // call is what a worker asks.
@@ -248,9 +258,11 @@ func (l *lab) figure(metric string, labels ...string) int {
 	return int(sum)
 }
 
-func (l *lab) requests(outcome Outcome) int { return l.figure("requests_total", "outcome", string(outcome)) }
-func (l *lab) attempts(class string) int    { return l.figure("attempts_total", "class", class) }
-func (l *lab) ended(word string) int        { return l.figure("retry_outcomes_total", "outcome", word) }
+func (l *lab) requests(outcome Outcome) int {
+	return l.figure("requests_total", "outcome", string(outcome))
+}
+func (l *lab) attempts(class string) int { return l.figure("attempts_total", "class", class) }
+func (l *lab) ended(word string) int     { return l.figure("retry_outcomes_total", "outcome", word) }
 
 // circuit is the state of the account's breaker, without those of credentials.
 func (l *lab) circuit() breaker.Snapshot { return l.account.Breakers.For("").Snapshot() }

@@ -171,13 +171,13 @@ func TestStories(t *testing.T) {
 			outcome: Success, class: "success", gaps: sec(1), took: time.Second, counted: succeeded,
 		},
 		{
-			name:  "a throttle with a hint waits the hint and a tenth",
-			steps: []step{{status: 429, header: "Retry-After: 2"}, {body: "text"}},
+			name:    "a throttle with a hint waits the hint and a tenth",
+			steps:   []step{{status: 429, header: "Retry-After: 2"}, {body: "text"}},
 			outcome: Success, class: "success", gaps: sec(2.2), took: 2200 * time.Millisecond, counted: succeeded,
 		},
 		{
-			name:  "a hint's jitter is a second at most",
-			steps: []step{{status: 503, header: "retry-after-ms: 20000"}, {body: "text"}},
+			name:    "a hint's jitter is a second at most",
+			steps:   []step{{status: 503, header: "retry-after-ms: 20000"}, {body: "text"}},
 			outcome: Success, class: "success", gaps: sec(21), took: 21 * time.Second, counted: succeeded,
 		},
 		{
@@ -202,7 +202,9 @@ func TestStories(t *testing.T) {
 			sources: []string{fromNone, fromBackoff, fromHint}, counted: "exhausted_attempts",
 		},
 		{
-			name: "a computed wait that does not fit", change: func(s *setup) { s.policy.Base, s.policy.Cap, s.policy.Total = 20*time.Second, time.Hour, 50*time.Second },
+			name: "a computed wait that does not fit", change: func(s *setup) {
+				s.policy.Base, s.policy.Cap, s.policy.Total = 20*time.Second, time.Hour, 50*time.Second
+			},
 			steps: []step{down, down}, status: 503, outcome: Exhausted, class: "transient", reason: "budget_overflow", gaps: sec(20), took: 20 * time.Second,
 			counted: "budget_overflow", failures: 2,
 		},
@@ -263,7 +265,9 @@ func TestStories(t *testing.T) {
 		},
 		{
 			name: "the operator's rules come first", steps: []step{{status: 400, body: `{"code":"Busy"}`}, {body: "text"}},
-			change:  func(s *setup) { s.account = func(a *Account) { a.Rules = classify.Table{{Code: "Busy", Class: classify.Throttle}} } },
+			change: func(s *setup) {
+				s.account = func(a *Account) { a.Rules = classify.Table{{Code: "Busy", Class: classify.Throttle}} }
+			},
 			outcome: Success, class: "success", gaps: sec(1), took: time.Second, counted: succeeded,
 		},
 		// Whether a repetition is safe.
