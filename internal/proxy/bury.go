@@ -134,7 +134,7 @@ func (x *exchange) request() (dlq.Request, io.ReadCloser, error) {
 	switch {
 	case err != nil:
 		return r, nil, err
-	case clean == nil:
+	case len(cut) == 0:
 		return r, x.openReceived(), nil
 	}
 	for _, name := range cut {

@@ -22,8 +22,8 @@ func IsForm(contentType string) bool {
 	return err == nil && (media == "application/x-www-form-urlencoded" || media == "multipart/form-data")
 }
 
-// Form cuts the credential fields out of an urlencoded or multipart form. Where there is none it returns a nil slice and no names: the body
-// can be kept as it is. The other fields stay byte for byte.
+// Form cuts the credential fields out of an urlencoded or multipart form. Where no name is returned there is
+// none, and the body can be kept as it is. The other fields stay byte for byte.
 func Form(contentType string, body io.Reader) (clean []byte, cut []string, err error) {
 	media, params, err := mime.ParseMediaType(contentType)
 	if err != nil {

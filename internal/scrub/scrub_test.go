@@ -98,7 +98,9 @@ func FuzzForm(f *testing.F) {
 	f.Fuzz(func(t *testing.T, contentType, body string) {
 		clean, cut, err := scrub.Form(contentType, strings.NewReader(body))
 		require.NoError(t, err)
-		require.Equal(t, len(cut) == 0, clean == nil)
+		if len(cut) == 0 {
+			require.Nil(t, clean, "without a credential the body is kept as it is")
+		}
 		require.LessOrEqual(t, len(clean), len(body))
 	})
 }
