@@ -74,6 +74,8 @@ type Provider struct {
 	Watch []string
 	// Judge finds the failure told inside a good answer; false: there is none.
 	Judge func(operation string, v jsonstream.Found) (classify.Fault, bool)
+	// Batch says how a call about several items is made again for some of them; nil: no call is.
+	Batch *Batch
 	// Table are the provider's own decisions, first match wins; HTTP's own follow.
 	Table classify.Table
 	// Problem writes a failure of the proxy's own in the provider's error shape, so that its SDK raises its usual exception.

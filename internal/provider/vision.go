@@ -33,6 +33,7 @@ func vision() *Provider {
 			"responses[].error.code", "responses[].error.message", "responses[].fullTextAnnotation.text",
 			"responses[].responses[].error.code", "responses[].responses[].error.message", "responses[].responses[].context.pageNumber"),
 		Judge:       visionJudge,
+		Batch:       visionBatch(),
 		Table:       visionTable(),
 		Problem:     googleProblem,
 		Credentials: []string{"X-Goog-Api-Key"},

@@ -79,7 +79,7 @@ func (x *exchange) judge(seen classify.Attempt, told *answer) classify.Verdict {
 	if told != nil && told.malformed && v.Class == classify.Success {
 		return malformed()
 	}
-	return v
+	return x.gather(told, v)
 }
 
 // settle hands an attempt's result to the breaker and the metrics, once.

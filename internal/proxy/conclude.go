@@ -79,7 +79,10 @@ func (x *exchange) conclude(out *http.Request) *http.Response {
 
 // final is the provider's last answer as it came or, where the last attempt brought none, the proxy's own.
 func (x *exchange) final(out *http.Request) *http.Response {
-	if x.last != nil && x.stop != retry.Shutdown {
+	switch {
+	case x.batch != nil && (x.last == nil || x.last != x.batch.from):
+		return x.batch.response() // what came of it is better than the news that the rest did not
+	case x.last != nil && x.stop != retry.Shutdown:
 		return x.last.resp
 	}
 	p := x.problem()

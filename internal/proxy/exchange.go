@@ -31,7 +31,8 @@ type exchange struct {
 	replaced []byte        // what goes out instead of body, when the proxy put a token in; nil: body
 	token    string        // the token that was put in
 	tokened  bool          // the body carries a token, the worker's or ours
-	received time.Duration // how long the worker took to send the body
+	upload   time.Duration // how long the worker took to send the body
+	batch    *batch        // of a call about several items, some of which were asked for again; nil: none were
 	keys     *fingerprint.Keys
 
 	history []attempt

@@ -61,7 +61,7 @@ func (x *exchange) receive(w http.ResponseWriter) *refusal {
 	_ = control.SetReadDeadline(x.deadline()) // a writer without a connection has nothing to bound
 	x.body = x.account.Bodies.Body(x.in.ContentLength)
 	_, err := x.body.ReadFrom(x.in.Body)
-	x.received = time.Since(began)
+	x.upload = time.Since(began)
 	if err == nil {
 		_ = control.SetReadDeadline(time.Time{})
 		return nil

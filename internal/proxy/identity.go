@@ -26,16 +26,7 @@ func (x *exchange) prepare() {
 	if field == "" || x.op.Repeat != provider.WithToken || x.body == nil || x.body.Size() > maxTokened {
 		return
 	}
-	body, ok := x.body.Bytes()
-	if !ok {
-		r := x.body.Open()
-		var err error
-		body, err = io.ReadAll(r)
-		_ = r.Close()
-		if err != nil {
-			return
-		}
-	}
+	body := x.received()
 	found, err := jsonstream.Pick(bytes.NewReader(body), []string{field}, maxInstruction)
 	if err != nil {
 		return // no JSON: the provider says so better than we could

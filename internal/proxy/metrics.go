@@ -13,6 +13,7 @@ import (
 // Metrics are the counters and histograms of all accounts.
 type Metrics struct {
 	requests, attempts, outcomes, throttles   *prometheus.CounterVec
+	items                                     *prometheus.CounterVec
 	requestTime, attemptTime, overhead, delay *prometheus.HistogramVec
 	retries                                   *prometheus.HistogramVec
 	inFlight                                  *prometheus.Desc
@@ -35,6 +36,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		attempts:    counter("attempts_total", "Upstream attempts by class.", "provider", "operation", "class"),
 		outcomes:    counter("retry_outcomes_total", "What became of requests that were retried or would have been.", "provider", "outcome"),
 		throttles:   counter("throttles_total", "Throttled attempts.", "provider", "operation"),
+		items:       counter("item_errors_total", "Failed items inside good answers, by class.", "provider", "class"),
 		requestTime: histogram("request_duration_seconds", "Time of a whole request.", seconds, "provider", "operation"),
 		attemptTime: histogram("attempt_duration_seconds", "Time of one upstream attempt.", seconds, "provider", "operation"),
 		overhead: histogram("overhead_seconds", "Time that the proxy itself added: without the worker's upload, the upstream and deliberate waits.",
@@ -45,7 +47,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		inFlight: prometheus.NewDesc("ocrproxy_in_flight", "Requests in progress.",
 			[]string{"provider"}, nil),
 	}
-	reg.MustRegister(m.requests, m.attempts, m.outcomes, m.throttles, m.requestTime, m.attemptTime, m.overhead, m.delay, m.retries, m)
+	reg.MustRegister(m.requests, m.attempts, m.outcomes, m.throttles, m.items, m.requestTime, m.attemptTime, m.overhead, m.delay, m.retries, m)
 	return m
 }
 
@@ -128,6 +130,10 @@ func (a *AccountMetrics) attempt(operation string, class classify.Class, took ti
 	}
 }
 
+func (a *AccountMetrics) item(class classify.Class) {
+	a.metrics.items.WithLabelValues(a.name, class.String()).Inc()
+}
+
 func (a *AccountMetrics) delay(source string, length time.Duration) {
 	a.metrics.delay.WithLabelValues(a.name, source).Observe(length.Seconds())
 }
@@ -143,7 +149,7 @@ func (a *AccountMetrics) request(x *exchange, total time.Duration) {
 	n := len(x.history)
 	if n > 0 {
 		o.retries.Observe(float64(n - 1))
-		busy := x.received + x.waited
+		busy := x.upload + x.waited
 		for _, attempt := range x.history {
 			busy += attempt.duration
 		}
