@@ -14,7 +14,6 @@ func (c *Config) missing() []feature {
 	return []feature{
 		{"dead_letters.webhook.url", c.DeadLetters.Webhook.URL != ""},
 		{"dead_letters.auto_replay.enabled", c.DeadLetters.AutoReplay.Enabled},
-		{"rescue.ttl", c.Rescue.TTL > 0},
 		{"state.url", c.State.URL != ""},
 		{"tracing.otlp_endpoint", c.Tracing.OTLPEndpoint != ""},
 	}
@@ -23,8 +22,6 @@ func (c *Config) missing() []feature {
 // missing lists the features of an account that are not available yet.
 func (p Provider) missing() []feature {
 	return []feature{
-		{"auth.type", p.Auth.Type == AuthGoogleADC || p.Auth.Type == AuthAzureEntra},
-		{"auth.role_arn", p.Auth.RoleARN != ""},
 		{"replay_auth", !isEmpty(reflect.ValueOf(p.ReplayAuth))},
 		{"mode", p.Mode == "observe"},
 		{"fallback", len(p.Fallback) > 0},

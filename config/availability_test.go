@@ -11,7 +11,6 @@ func TestFeaturesThatAreNotAvailableYet(t *testing.T) {
 	for key, text := range map[string]string{
 		"dead_letters.webhook.url":          "dead_letters: {webhook: {url: 'https://x.example/hook'}}",
 		"dead_letters.auto_replay.enabled":  "dead_letters: {auto_replay: {enabled: true}}",
-		"rescue.ttl":                        "rescue: {ttl: 5m}",
 		"state.url":                         "state: {url: 'redis://x:6379'}",
 		"tracing.otlp_endpoint":             "tracing: {otlp_endpoint: 'http://x:4318'}",
 		"breaker.on_sustained":              "breaker: {on_sustained: review}",
@@ -33,8 +32,6 @@ func TestFeaturesThatAreNotAvailableYet(t *testing.T) {
 		"providers[0].review.threshold":     providers(account("review: {threshold: 0.8}")),
 		"providers[0].precheck.enabled":     providers(account("precheck: {enabled: true}")),
 		"providers[0].breaker.on_sustained": providers(account("breaker: {on_sustained: fallback}")),
-		"providers[0].auth.type":            providers(account("auth: {type: google_adc}")),
-		"providers[0].auth.role_arn":        providers(account("auth: {type: sigv4, region: us-east-1, role_arn: 'arn:x'}")),
 		"providers[0].replay_auth":          providers(account("replay_auth: {type: none}")),
 		"providers[0].mode":                 providers(account("mode: observe")),
 		"providers[0].fallback":             providers(account("auth: {type: none}, fallback: [b]")),

@@ -11,9 +11,10 @@ import (
 
 // checker looks at a complete configuration and reports everything that is wrong with it.
 type checker struct {
-	cfg     *Config
-	environ environment
-	found   *problems
+	cfg        *Config
+	environ    environment
+	found      *problems
+	secretless bool // nothing is read but the configuration: no key, no certificate, no variable of an account
 }
 
 func (c *checker) run() {
@@ -53,7 +54,15 @@ func (s scope) oneOf(key, value string, allowed ...string) {
 }
 
 func (s scope) positive(key string, d time.Duration) {
-	s.need(d > 0, key, "must be more than 0s")
+	if d <= 0 {
+		s.report(key, "must be more than 0s; it is %s", formatDuration(d))
+	}
+}
+
+func (s scope) notNegative(key string, d time.Duration) {
+	if d < 0 {
+		s.report(key, "must be 0s or more; it is %s", formatDuration(d))
+	}
 }
 
 func (s scope) atLeast(key string, value, least int) {
@@ -79,7 +88,7 @@ func (c *checker) general(s scope) {
 	}
 	s.serverTLS("admin.tls", cfg.Admin.TLS)
 
-	s.need(cfg.Shutdown.DrainTimeout >= 0, "shutdown.drain_timeout", "must be 0s or more")
+	s.notNegative("shutdown.drain_timeout", cfg.Shutdown.DrainTimeout)
 
 	s.need(cfg.Body.MaxBytes > 0, "body.max_bytes", "must be 1 or more")
 	s.need(cfg.Body.MemoryPerRequest >= 0, "body.memory_per_request", "must be 0 or more")
@@ -88,7 +97,7 @@ func (c *checker) general(s scope) {
 	d := cfg.DeadLetters
 	s.need(d.Dir != "", "dead_letters.dir", "must name a folder")
 	s.need(d.MaxBytes > 0, "dead_letters.max_bytes", "must be 1 or more")
-	s.need(d.Retention >= 0, "dead_letters.retention", "must be 0s or more")
+	s.notNegative("dead_letters.retention", d.Retention)
 	s.oneOf("dead_letters.payloads", d.Payloads, "keep", "none")
 	s.need(printableASCII.MatchString(d.ProcessingVersion), "dead_letters.processing_version", "must be at most 256 printable ASCII characters")
 	s.address("dead_letters.webhook.url", d.Webhook.URL, "http", "https")
@@ -97,7 +106,7 @@ func (c *checker) general(s scope) {
 	s.positive("dead_letters.auto_replay.max_age", d.AutoReplay.MaxAge)
 	s.need(d.AutoReplay.Rate > 0, "dead_letters.auto_replay.rate", "must be more than 0")
 
-	s.need(cfg.Rescue.TTL >= 0, "rescue.ttl", "must be 0s or more")
+	s.notNegative("rescue.ttl", cfg.Rescue.TTL)
 	s.need(cfg.Rescue.MaxBytes > 0, "rescue.max_bytes", "must be 1 or more")
 	s.address("state.url", cfg.State.URL, "redis", "rediss")
 	s.address("tracing.otlp_endpoint", cfg.Tracing.OTLPEndpoint, "http", "https")
@@ -122,7 +131,9 @@ func (s scope) retryLimits(path string, r Retry) {
 	s.positive(path+".base_delay", r.BaseDelay)
 	s.positive(path+".cap_delay", r.CapDelay)
 	s.positive(path+".attempt_timeout", r.AttemptTimeout)
-	s.need(r.AttemptTimeoutPerMB >= 0 && r.AttemptTimeoutPerMB <= time.Hour, path+".attempt_timeout_per_mb", "must be between 0s and 1h")
+	if r.AttemptTimeoutPerMB < 0 || r.AttemptTimeoutPerMB > time.Hour {
+		s.report(path+".attempt_timeout_per_mb", "must be between 0s and 1h; it is %s", formatDuration(r.AttemptTimeoutPerMB))
+	}
 	s.atLeast(path+".unknown_retries", r.UnknownRetries, 0)
 	s.oneOf(path+".ambiguous", r.Ambiguous, "safe", "never", "always")
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -25,6 +26,20 @@ func (l listener) conflicts(other listener) bool {
 	}
 	host, otherHost = canonicalHost(host), canonicalHost(otherHost)
 	return host == otherHost || host == "*" || otherHost == "*"
+}
+
+// answers tells whether a request to an upstream would end up at this listener.
+func (l listener) answers(upstream *url.URL) bool {
+	host, port, err := net.SplitHostPort(l.address)
+	to := cmp.Or(upstream.Port(), map[string]string{"http": "80", "https": "443"}[upstream.Scheme])
+	if err != nil || port != to {
+		return false
+	}
+	host, there := canonicalHost(host), canonicalHost(upstream.Hostname())
+	if there == "*" {
+		there = "127.0.0.1" // where the system takes a call to no address in particular
+	}
+	return host == there || host == "*" && loopback(net.JoinHostPort(there, to))
 }
 
 // canonicalHost gives hosts that mean the same one spelling, and "*" to those that mean every address.
@@ -88,10 +103,18 @@ func (s scope) address(key string, address MaskedURL, schemes ...string) {
 }
 
 func (s scope) secretFile(key, path string) {
-	if path == "" {
+	if path == "" || s.secretless {
 		return
 	}
 	_, err := ReadSecretFile(key, path)
+	s.adopt(err)
+}
+
+func (s scope) secretVariable(key, name string) {
+	if s.secretless {
+		return
+	}
+	_, err := ReadSecretEnv(key, name, s.environ)
 	s.adopt(err)
 }
 
@@ -112,6 +135,7 @@ func (s scope) serverTLS(path string, t ServerTLS) {
 		s.report(path+".cert_file", "is missing; TLS needs cert_file and key_file")
 	case t.KeyFile == "":
 		s.report(path+".key_file", "is missing; TLS needs cert_file and key_file")
+	case s.secretless:
 	case s.readable(path+".cert_file", t.CertFile) && s.readable(path+".key_file", t.KeyFile):
 		if _, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile); err != nil {
 			s.report(path+".cert_file", "%q and key_file %q are not a usable pair: %v", t.CertFile, t.KeyFile, err)
@@ -121,7 +145,7 @@ func (s scope) serverTLS(path string, t ServerTLS) {
 }
 
 func (s scope) authorities(key, path string) {
-	if path == "" || !s.readable(key, path) {
+	if path == "" || s.secretless || !s.readable(key, path) {
 		return
 	}
 	pem, err := os.ReadFile(path) //nolint:gosec // The operator names the file.

@@ -1,15 +1,19 @@
 package config
 
 import (
+	"fmt"
 	"net/textproto"
+	"net/url"
 	"reflect"
 	"regexp"
 	"slices"
+	"strings"
 )
 
 var (
 	token     = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
 	awsRegion = regexp.MustCompile(`^[a-z0-9-]+$`)
+	awsRole   = regexp.MustCompile(`^arn:aws[a-z-]*:iam::[0-9]{12}:role/[!-~]+$`)
 )
 
 // authFields returns the keys that belong to an auth type, and whether there is such a type.
@@ -44,14 +48,28 @@ func (s scope) auth(path string, a Auth) {
 	}
 	switch a.Type {
 	case AuthSigV4:
-		if a.Region == "" {
+		if a.Region == "" && !s.secretless {
 			s.report(path+".region", "is missing; give it here, or set AWS_REGION or AWS_DEFAULT_REGION")
-		} else {
+		} else if a.Region != "" {
 			s.need(awsRegion.MatchString(a.Region), path+".region", "must be an AWS region such as us-east-1")
 		}
+		s.need(a.RoleARN == "" || awsRole.MatchString(a.RoleARN), path+".role_arn", "must be the ARN of a role, such as arn:aws:iam::123456789012:role/ocr")
 	case AuthHeader:
 		s.headerAuth(path, a)
+	case AuthGoogleADC:
+		for i, scope := range a.Scopes {
+			s.need(absolute(scope), fmt.Sprintf("%s.scopes[%d]", path, i), "must be an OAuth scope such as https://www.googleapis.com/auth/cloud-platform")
+		}
+	case AuthAzureEntra:
+		s.need(absolute(a.Scope) && strings.HasSuffix(a.Scope, "/.default"), path+".scope",
+			"must be the scope of a service, such as https://cognitiveservices.azure.com/.default")
 	}
+}
+
+// absolute tells whether an OAuth scope is an address, as those of Google and Entra ID are, and one word.
+func absolute(scope string) bool {
+	u, err := url.Parse(scope)
+	return err == nil && u.Scheme != "" && u.Host != "" && !strings.ContainsAny(scope, " ,")
 }
 
 func (s scope) headerAuth(path string, a Auth) {
@@ -71,8 +89,7 @@ func (s scope) headerAuth(path string, a Auth) {
 	case a.ValueFile != "":
 		s.secretFile(path+".value_file", a.ValueFile)
 	case a.ValueEnv != "":
-		_, err := ReadSecretEnv(path+".value_env", a.ValueEnv, s.environ)
-		s.adopt(err)
+		s.secretVariable(path+".value_env", a.ValueEnv)
 	default:
 		s.report(path+".value_file", "is missing; name the file (value_file) or the environment variable (value_env) that holds the key")
 	}

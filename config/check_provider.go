@@ -55,6 +55,22 @@ func (c *checker) providers() {
 		s.exposure(p)
 		s.routes(p)
 	}
+	for i, p := range c.cfg.Providers {
+		c.entry(i).circle(p, listeners)
+	}
+}
+
+// circle refuses an upstream that is the proxy itself: each request would breed another one until its time is over.
+func (s scope) circle(p Provider, listeners []listener) {
+	u := p.UpstreamURL()
+	if u == nil {
+		return
+	}
+	for _, l := range listeners {
+		if l.answers(u) {
+			s.report("upstream", "is the proxy's own %s; give the provider's address", l.key)
+		}
+	}
 }
 
 // entry is the scope of one provider entry.

@@ -242,6 +242,14 @@ func TestAuthByKindAndType(t *testing.T) {
 		{"type: header, header: X-Key, value_env: KEY, scheme: 'a b'", "scheme"},
 		{"type: header, header: X-Key, value_env: KEY, region: us-east-1", "region"},
 		{"type: passthrough, value_env: KEY", "value_env"},
+		{"type: sigv4, region: us-east-1, role_arn: 'arn:x'", "role_arn"},
+		{"type: sigv4, region: us-east-1, role_arn: 'arn:aws:iam::123456789012:user/me'", "role_arn"},
+		{"type: sigv4, region: us-east-1, scopes: [x]", "scopes"},
+		{"type: google_adc, scopes: ['https://x.example/a https://x.example/b']", "scopes[0]"},
+		{"type: google_adc, scopes: ['https://x.example/a', cloud-platform]", "scopes[1]"},
+		{"type: google_adc, scope: 'https://x.example/.default'", "scope"},
+		{"type: azure_entra, scope: 'https://x.example'", "scope"},
+		{"type: azure_entra, scope: 'x/.default'", "scope"},
 		{"header: X-Key", "header"},
 	} {
 		found := refused(t, entry("generic", test.auth), "KEY=K")
@@ -249,6 +257,17 @@ func TestAuthByKindAndType(t *testing.T) {
 		require.Len(t, found, 1, test.auth)
 	}
 	accepted(t, entry("generic", "type: header, header: X-Key, scheme: Bearer, value_env: KEY"), "KEY=K")
+	accepted(t, entry("textract", "region: us-gov-west-1, role_arn: 'arn:aws-us-gov:iam::123456789012:role/path/to/ocr'"))
+
+	// What an identity is asked for unless the file says.
+	google := Auth{Type: "google_adc", Scopes: []string{"https://www.googleapis.com/auth/cloud-platform"}}
+	require.Equal(t, google, accepted(t, entry("vision", "type: google_adc")).Providers[0].Auth)
+	google.Scopes = []string{"https://www.googleapis.com/auth/cloud-vision"}
+	require.Equal(t, google, accepted(t, entry("vision", "type: google_adc, scopes: ['https://www.googleapis.com/auth/cloud-vision']")).Providers[0].Auth)
+	entra := Auth{Type: "azure_entra", Scope: "https://cognitiveservices.azure.com/.default"}
+	require.Equal(t, entra, accepted(t, entry("azure", "type: azure_entra")).Providers[0].Auth)
+	entra.Scope = "https://cognitiveservices.azure.us/.default"
+	require.Equal(t, entra, accepted(t, entry("azure", "type: azure_entra, scope: 'https://cognitiveservices.azure.us/.default'")).Providers[0].Auth)
 }
 
 // Routes are not available yet, so their checks are asked directly.
@@ -300,4 +319,26 @@ func certificate(t *testing.T) (certFile, keyFile string) {
 	require.NoError(t, os.WriteFile(certFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
 	require.NoError(t, os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}), 0o600))
 	return certFile, keyFile
+}
+
+func TestUpstreamMustNotBeTheProxyItself(t *testing.T) {
+	for address, own := range map[string]string{
+		"http://127.0.0.1:8085":    "providers[0].listen",
+		"http://localhost:8085/v1": "providers[0].listen",
+		"http://0.0.0.0:8085":      "providers[0].listen",
+		"http://[::1]:8086":        "providers[1].listen",
+		"https://127.0.0.1:8086":   "providers[1].listen",
+		"http://localhost:9090":    "admin.listen",
+		"http://127.0.0.1:8087":    "",
+		"http://ocr.example:8086":  "", // every address of this machine, but another machine
+		"https://ocr.example":      "",
+		"http://127.0.0.2:8085":    "",
+	} {
+		text := providers(account(`upstream: "`+address+`"`)) + `  - {name: b, kind: azure, listen: "0.0.0.0:8086", upstream: "https://b.example"}`
+		if own == "" {
+			accepted(t, text)
+			continue
+		}
+		require.Contains(t, refused(t, text)["providers[0].upstream"], "is the proxy's own "+own, address)
+	}
 }

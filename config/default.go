@@ -1,6 +1,9 @@
 package config
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Default returns the configuration of an empty file: every default in one place, and no provider. Features that are not
 // available yet are off here.
@@ -46,7 +49,7 @@ func Default() *Config {
 			MalformedOutput: "accept",
 		},
 		Precheck: Precheck{RejectBlank: true},
-		Rescue:   Rescue{MaxBytes: 256 << 20},
+		Rescue:   Rescue{TTL: 5 * time.Minute, MaxBytes: 256 << 20},
 		Tracing:  Tracing{SampleRatio: 1},
 	}
 }
@@ -66,8 +69,8 @@ func defaultProvider() Provider {
 	}
 }
 
-// complete fills what depends on other settings: the account's auth type by its kind, and the sigv4 region by the
-// environment. An explicit value always stays.
+// complete fills what depends on other settings: the account's auth type by its kind, what an auth type needs, and the
+// sigv4 region by the environment. An explicit value always stays.
 func (c *Config) complete(env environment) {
 	for i := range c.Providers {
 		p := &c.Providers[i]
@@ -77,18 +80,25 @@ func (c *Config) complete(env environment) {
 				p.Auth.Type = AuthSigV4
 			}
 		}
-		for _, a := range []*Auth{&p.Auth, &p.ReplayAuth} {
-			if a.Type != AuthSigV4 {
-				continue
-			}
-			if a.Service == "" {
-				a.Service = "textract"
-			}
-			for _, name := range []string{"AWS_REGION", "AWS_DEFAULT_REGION"} {
-				if a.Region == "" {
-					a.Region, _ = env.lookup(name)
-				}
+		p.Auth.complete(env)
+		p.ReplayAuth.complete(env)
+	}
+}
+
+func (a *Auth) complete(env environment) {
+	switch a.Type {
+	case AuthSigV4:
+		a.Service = cmp.Or(a.Service, "textract")
+		for _, name := range []string{"AWS_REGION", "AWS_DEFAULT_REGION"} {
+			if a.Region == "" {
+				a.Region, _ = env.lookup(name)
 			}
 		}
+	case AuthGoogleADC:
+		if len(a.Scopes) == 0 {
+			a.Scopes = []string{"https://www.googleapis.com/auth/cloud-platform"}
+		}
+	case AuthAzureEntra:
+		a.Scope = cmp.Or(a.Scope, "https://cognitiveservices.azure.com/.default")
 	}
 }

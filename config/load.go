@@ -22,7 +22,22 @@ func Load(path string, environ []string) (*Config, error) {
 	return parse(text, environ)
 }
 
+// LoadWithoutSecrets is Load for a command that reads settings on behalf of a person or a probe and talks to no provider:
+// keys, certificates and the accounts' environment may be out of its reach, so it looks at none of them. All else is
+// checked as Load does.
+func LoadWithoutSecrets(path string, environ []string) (*Config, error) {
+	text, err := readFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return parseChecked(text, environ, checker{secretless: true})
+}
+
 func parse(text []byte, environ []string) (*Config, error) {
+	return parseChecked(text, environ, checker{})
+}
+
+func parseChecked(text []byte, environ []string, check checker) (*Config, error) {
 	var found problems
 	tree := readDocument(text, &found)
 	if found.has(fileKey) {
@@ -31,7 +46,7 @@ func parse(text []byte, environ []string) (*Config, error) {
 	overrides := environment(environ).overrides(&found)
 	cfg := assemble(tree, overrides, &found)
 	cfg.complete(environ)
-	check := checker{cfg: cfg, environ: environ, found: &found}
+	check.cfg, check.environ, check.found = cfg, environ, &found
 	check.run()
 	found.explain(cfg, overrides)
 	if err := found.err(); err != nil {

@@ -276,3 +276,36 @@ func FuzzLoad(f *testing.F) {
 		require.NoError(t, err)
 	})
 }
+
+func TestLoadWithoutSecretsNeedsNoneButChecksAllElse(t *testing.T) {
+	const text = `
+admin: {listen: "0.0.0.0:9191", token_file: /no/token, tls: {cert_file: /no/cert, key_file: /no/key}}
+providers:
+  - {name: env, kind: mistral, listen: "127.0.0.1:8085", upstream: "https://api.mistral.ai", auth: {type: header, header: Authorization, value_env: NOT_SET}}
+  - {name: file, kind: azure, listen: "127.0.0.1:8082", upstream: "https://a.example", auth: {type: header, header: X-Key, value_file: /no/key}, upstream_tls: {ca_file: /no/ca}}
+  - {name: aws, kind: textract, listen: "127.0.0.1:8081", upstream: "https://textract.us-east-1.amazonaws.com"}
+`
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	_, err := Load(path, nil)
+	require.Len(t, requireInvalid(t, err), 6)
+
+	cfg, err := LoadWithoutSecrets(path, []string{"OCR_PROXY_DEAD_LETTERS_DIR=/letters"})
+	require.NoError(t, err)
+	require.Equal(t, "0.0.0.0:9191", cfg.Admin.Listen)
+	require.True(t, cfg.Admin.TLS.Enabled())
+	require.Equal(t, "/letters", cfg.DeadLetters.Dir)
+
+	require.NoError(t, os.WriteFile(path, []byte(text+"colour: red\n"), 0o600))
+	_, err = LoadWithoutSecrets(path, nil)
+	require.ErrorContains(t, err, "colour: unknown key")
+	_, err = LoadWithoutSecrets(path+".none", nil)
+	requireInvalid(t, err)
+}
+
+func TestMistakenDurationsAreRepeatedUnlessTheyCouldBeSecret(t *testing.T) {
+	require.Contains(t, refused(t, "retry: {cap_delay: 30}"+oneAccount)["retry.cap_delay"], `it is "30"`)
+	require.Contains(t, refused(t, "retry: {cap_delay: -5s}"+oneAccount)["retry.cap_delay"], "it is -5s")
+	require.Contains(t, refused(t, oneAccount, "OCR_PROXY_RETRY_CAP_DELAY=soon")["OCR_PROXY_RETRY_CAP_DELAY"], `it is "soon"`)
+	require.NotContains(t, refused(t, "retry: {cap_delay: planted-key-5f2c}"+oneAccount)["retry.cap_delay"], "planted")
+}

@@ -42,13 +42,13 @@ type Auth struct {
 	Region    string   `mapstructure:"region,omitempty" doc:"sigv4: region of the signature. Empty: AWS_REGION, then AWS_DEFAULT_REGION."`
 	Service   string   `mapstructure:"service,omitempty" doc:"sigv4: service of the signature. Empty: textract."`
 	Profile   string   `mapstructure:"profile,omitempty" doc:"sigv4: profile of the AWS credential chain. Empty: the chain's default."`
-	RoleARN   string   `mapstructure:"role_arn,omitempty" doc:"sigv4: role to assume. Empty: none."`
+	RoleARN   string   `mapstructure:"role_arn,omitempty" doc:"sigv4: ARN of a role to assume with the chain's credentials. Empty: none."`
 	Header    string   `mapstructure:"header,omitempty" doc:"header: name of the header that carries the key."`
 	Scheme    string   `mapstructure:"scheme,omitempty" doc:"header: word before the key, such as Bearer. Empty: none."`
-	ValueFile string   `mapstructure:"value_file,omitempty" doc:"header: file that holds the key. This or value_env."`
+	ValueFile string   `mapstructure:"value_file,omitempty" doc:"header: file that holds the key, read again when it changes. This or value_env."`
 	ValueEnv  string   `mapstructure:"value_env,omitempty" doc:"header: name of the environment variable that holds the key. This or value_file."`
-	Scopes    []string `mapstructure:"scopes,omitempty" doc:"google_adc: OAuth scopes."`
-	Scope     string   `mapstructure:"scope,omitempty" doc:"azure_entra: OAuth scope."`
+	Scopes    []string `mapstructure:"scopes,omitempty" doc:"google_adc: OAuth scopes. Empty: https://www.googleapis.com/auth/cloud-platform."`
+	Scope     string   `mapstructure:"scope,omitempty" doc:"azure_entra: OAuth scope. Empty: https://cognitiveservices.azure.com/.default."`
 }
 
 // OwnCredential reports whether the proxy itself decides which credential goes upstream, so that a request needs none of
@@ -64,13 +64,13 @@ const (
 	AuthPassthrough = "passthrough"
 	// AuthNone sends none: an upstream that asks for no credential.
 	AuthNone = "none"
-	// AuthSigV4 signs each attempt with the standard AWS credential chain.
+	// AuthSigV4 signs each attempt with the standard AWS credential chain, or with a role assumed by it.
 	AuthSigV4 = "sigv4"
 	// AuthHeader puts a key into a header.
 	AuthHeader = "header"
-	// AuthGoogleADC uses Google's application default credentials.
+	// AuthGoogleADC uses a token of Google's application default credentials.
 	AuthGoogleADC = "google_adc"
-	// AuthAzureEntra uses an Entra ID token.
+	// AuthAzureEntra uses an Entra ID token of the Azure SDK's default chain.
 	AuthAzureEntra = "azure_entra"
 )
 

@@ -71,7 +71,7 @@ func isEmpty(v reflect.Value) bool {
 }
 
 // parseScalar reads a value as the file or the environment spells it, so that both follow the same rules. The error says
-// what the value must be and does not repeat it.
+// what the value must be, and repeats no value that could be a secret.
 func parseScalar(text string, t reflect.Type) (any, error) {
 	switch {
 	case t == reflect.TypeFor[time.Duration]():

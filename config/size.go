@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"strconv"
 	"time"
@@ -38,9 +39,21 @@ func parseSize(text string) (Size, error) {
 func parseDuration(text string) (time.Duration, error) {
 	d, err := time.ParseDuration(text)
 	if _, bare := strconv.ParseFloat(text, 64); err != nil || bare == nil {
-		return 0, errors.New("must be a duration with a unit, such as 90s, 5m or 250ms")
+		return 0, fmt.Errorf("must be a duration with a unit, such as 90s, 5m or 250ms%s", given(text))
 	}
 	return d, nil
+}
+
+// maxGiven is the length up to which a mistaken value is repeated, in bytes. A key that was pasted into the wrong place is
+// longer.
+const maxGiven = 12
+
+// given repeats a mistaken value where that can tell no secret.
+func given(text string) string {
+	if text == "" || len(text) > maxGiven || !printableASCII.MatchString(text) {
+		return ""
+	}
+	return fmt.Sprintf("; it is %q", text)
 }
 
 // formatDuration prefers the spellings people use, 90s and 24h, to 1m30s and 24h0m0s.

@@ -42,7 +42,9 @@ func run(ctx context.Context, args, environ []string, stdin io.Reader, stdout, s
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
+	began := false
+	markBegin(root, &began)
+	cmd, err := root.ExecuteContextC(ctx)
 	var (
 		bad   *config.InvalidError
 		usage *usageError
@@ -56,12 +58,28 @@ func run(ctx context.Context, args, environ []string, stdin io.Reader, stdout, s
 	case errors.As(err, &usage):
 		_, _ = fmt.Fprintf(stderr, "ocr-proxy: %v; see %s --help\n", err, usage.command)
 		return exitBadConfig
+	case !began: // an unknown flag, one that is missing, an argument too many
+		_, _ = fmt.Fprintf(stderr, "ocr-proxy: %v; see %s --help\n", err, cmd.CommandPath())
+		return exitBadConfig
 	}
 	_, _ = fmt.Fprintf(stderr, "ocr-proxy: %v\n", err)
 	return exitFailure
 }
 
-// usageError is a command line that makes no sense.
+// markBegin has began set when a command's own work begins: what fails before that is the command line.
+func markBegin(cmd *cobra.Command, began *bool) {
+	if work := cmd.RunE; work != nil {
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			*began = true
+			return work(cmd, args)
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		markBegin(sub, began)
+	}
+}
+
+// usageError is a command line that makes no sense, found by a command that had begun.
 type usageError struct {
 	command string
 	err     error
@@ -77,16 +95,15 @@ func rootCommand(environ []string) *cobra.Command {
 		Long:          "ocr-proxy stands between document workers and their OCR provider. It retries what is worth retrying, stops asking a\nprovider that is down, and writes every document that could not be read as a dead letter that says why.",
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args: func(cmd *cobra.Command, args []string) error {
+		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return &usageError{cmd.CommandPath(), fmt.Errorf("there is no command %q", args[0])}
+				return fmt.Errorf("there is no command %q", args[0])
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return &usageError{cmd.CommandPath(), err} })
 	root.AddCommand(
 		serveCommand(environ),
 		checkCommand(environ),

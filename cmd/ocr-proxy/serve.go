@@ -160,6 +160,8 @@ const (
 	maxHeader     = 64 << 10 // bytes
 	// grace is how long what was woken at the end of the drain has to write its dead letter and its answer.
 	grace = 3 * time.Second
+	// idleGrace is how long connections without a request are kept at the end, in case one is just coming in.
+	idleGrace = 500 * time.Millisecond
 	// idlePoll is how often the drain looks whether everything is done.
 	idlePoll = 20 * time.Millisecond
 )
@@ -183,7 +185,7 @@ func (s *server) run(ctx context.Context) error {
 	for {
 		select {
 		case err := <-failed:
-			return err
+			return errors.Join(err, s.drain())
 		case <-hup:
 			s.log.Warn("the configuration is read at start only; restart to apply a change")
 			continue
@@ -213,34 +215,71 @@ func (s *server) drain() error {
 	s.ready.Store(false)
 	timeout := s.cfg.Shutdown.DrainTimeout
 	s.log.Info("draining", zap.Duration("drain_timeout", timeout), zap.Int64("in_progress", s.inProgress()))
-	if !s.idleWithin(timeout) {
+	end := time.Now().Add(timeout)
+	if !s.idleUntil(end) {
 		close(s.closing)
-		if !s.idleWithin(grace) {
-			n := s.inProgress()
-			for _, b := range s.servers {
-				_ = b.Close()
-			}
-			return fmt.Errorf("%d requests were cut off after the drain_timeout of %s", n, timeout)
-		}
+		s.idleUntil(time.Now().Add(grace))
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), grace)
+	// What was accepted in the last moment is finished too. Connections without a request are not waited for.
+	ctx, cancel := context.WithDeadline(context.Background(), later(end, time.Now().Add(grace)))
 	defer cancel()
-	for _, b := range append(s.servers, s.admin) {
-		if err := b.Shutdown(ctx); err != nil {
-			_ = b.Close() // a connection that stays open without a request is nobody's loss
-		}
+	var stopping sync.WaitGroup
+	for _, b := range s.servers {
+		stopping.Go(func() { _ = b.Shutdown(ctx) }) // a failure shows in what is still in progress
+	}
+	stopped := make(chan struct{})
+	go func() { stopping.Wait(); close(stopped) }()
+	select {
+	case <-stopped:
+	case <-s.quietAfter(ctx, idleGrace):
+	}
+	n := s.inProgress()
+	for _, b := range s.servers {
+		_ = b.Close()
+	}
+	stopping.Wait()
+	adminCtx, adminCancel := context.WithTimeout(context.Background(), idleGrace)
+	defer adminCancel()
+	if s.admin.Shutdown(adminCtx) != nil {
+		_ = s.admin.Close() // a scraper's open connection holds nobody up
+	}
+	if n > 0 {
+		return fmt.Errorf("%d requests were cut off after the drain_timeout of %s", n, timeout)
 	}
 	s.log.Info("ended")
 	return nil
 }
 
-func (s *server) idleWithin(d time.Duration) bool {
-	for end := time.Now().Add(d); s.inProgress() > 0; time.Sleep(idlePoll) {
+// quietAfter is closed when nothing has been in progress for d, or the context ends: a connection that a client keeps open, with or without a
+// word on it, is not worth waiting for longer.
+func (s *server) quietAfter(ctx context.Context, d time.Duration) <-chan struct{} {
+	quiet := make(chan struct{})
+	go func() {
+		defer close(quiet)
+		for since := time.Now(); time.Since(since) < d && ctx.Err() == nil; time.Sleep(idlePoll) {
+			if s.inProgress() > 0 {
+				since = time.Now()
+			}
+		}
+	}()
+	return quiet
+}
+
+// idleUntil waits until nothing is in progress, and reports false when it still is at the end.
+func (s *server) idleUntil(end time.Time) bool {
+	for ; s.inProgress() > 0; time.Sleep(idlePoll) {
 		if time.Now().After(end) {
 			return false
 		}
 	}
 	return true
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 func (s *server) inProgress() (n int64) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -18,6 +19,8 @@ import (
 // simFlags is what the command line of "sim" says.
 type simFlags struct {
 	kind, listen, outages, outageMode, script, engine string
+	keys, region                                      string
+	window                                            time.Duration
 	faults                                            sim.Faults
 	seed                                              uint64
 	verbose                                           bool
@@ -35,8 +38,8 @@ func simCommand() *cobra.Command {
 		Short: "Play an OCR provider that speaks the real wire protocol and fails on demand",
 		Long: `Plays an OCR provider on this machine: the real client libraries can use it, no account is needed and nothing
 is charged. Without faults it answers every well-formed call; a document that is no PDF, PNG, JPEG or TIFF,
-or a damaged image, gets the provider's own error. Credentials are not checked, and documents that a request
-only points at (S3, URL) are never fetched.
+or a damaged image, gets the provider's own error. Credentials are not checked unless --verify-sigv4 says so,
+and documents that a request only points at (S3, URL) are never fetched.
 
 A request meets at most one fault: a step of the script while there is one, else an outage, else throttling,
 else a random error, else a lost answer. The same requests under the same --seed meet the same fate.
@@ -69,6 +72,9 @@ Counters are at ` + sim.StatsPath + `.
 	flags.DurationVar(&f.faults.LatencyJitter, "latency-jitter", 0, "most that is added to the latency at random")
 	flags.DurationVar(&f.faults.JobTime, "job-time", time.Second, "time that an asynchronous job runs")
 	flags.StringVar(&f.script, "script", "", "file of scripted answers that are played first (format above)")
+	flags.StringVar(&f.keys, "verify-sigv4", "", "textract: accept only requests signed with these keys, KEYID=SECRET[,TOKEN]")
+	flags.StringVar(&f.region, "signature-region", "us-east-1", "region that a signature must be made for")
+	flags.DurationVar(&f.window, "signature-window", 2*time.Second, "how far a signature's date may be from the clock, more than 0s")
 	flags.BoolVar(&f.verbose, "verbose", false, "log one line per request to standard error")
 	return cmd
 }
@@ -98,6 +104,15 @@ func (f simFlags) options(log io.Writer) (sim.Options, error) {
 	o := sim.Options{Kind: sim.Kind(f.kind), Faults: f.faults, Seed: f.seed}
 	o.Faults.OutageMode = sim.OutageMode(f.outageMode)
 	var err error
+	if f.keys != "" {
+		if f.window <= 0 {
+			return o, errors.New("--signature-window must be more than 0s")
+		}
+		if o.Signatures, err = sim.ParseSignatures(f.keys); err != nil {
+			return o, fmt.Errorf("--verify-sigv4: %w", err)
+		}
+		o.Signatures.Region, o.Signatures.Window = f.region, f.window
+	}
 	if o.Faults.Outages, err = sim.ParseWindows(f.outages); err != nil {
 		return o, err
 	}

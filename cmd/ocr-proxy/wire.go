@@ -16,8 +16,8 @@ import (
 
 	"github.com/ocr-proxy/ocr-proxy/config"
 	"github.com/ocr-proxy/ocr-proxy/internal/breaker"
+	"github.com/ocr-proxy/ocr-proxy/internal/calls"
 	"github.com/ocr-proxy/ocr-proxy/internal/classify"
-	"github.com/ocr-proxy/ocr-proxy/internal/credential"
 	"github.com/ocr-proxy/ocr-proxy/internal/pace"
 	"github.com/ocr-proxy/ocr-proxy/internal/provider"
 	"github.com/ocr-proxy/ocr-proxy/internal/proxy"
@@ -51,6 +51,7 @@ type shared struct {
 	breakers *breaker.Metrics
 	gates    *pace.Metrics
 	copies   *proxy.Buffers
+	calls    *calls.Table
 	seed     maphash.Seed
 }
 
@@ -58,6 +59,7 @@ func newShared(cfg *config.Config, environ []string, logger *zap.Logger, reg pro
 	return &shared{
 		log: logger, environ: environ, bodies: bodies, maxBody: int64(cfg.Body.MaxBytes), sink: sink, version: cfg.DeadLetters.ProcessingVersion, closing: closing,
 		requests: proxy.NewMetrics(reg), breakers: breaker.NewMetrics(reg), gates: pace.NewMetrics(reg),
+		calls:  calls.New(calls.Limits{TTL: cfg.Rescue.TTL, MaxBytes: int64(cfg.Rescue.MaxBytes)}),
 		copies: proxy.NewBuffers(copySize, copyBuffers), seed: maphash.MakeSeed(),
 	}
 }
@@ -94,9 +96,9 @@ func (s *shared) account(ctx context.Context, c config.Provider) (*proxy.Account
 		Name: c.Name, Provider: kind, Upstream: c.UpstreamURL(),
 		Policy: func(operation string) proxy.Policy { return policies[operation] },
 		Rules:  rules, Injection: injection(c.InjectToken), Credential: secret,
-		Breakers: breakers, HoldOpen: c.Breaker.OnOpen == "wait", Gates: gates, TripOnRate: c.Breaker.OnThrottle == "trip", Purse: purse,
-		Transport: proxy.NewTransport(roots), Bodies: s.bodies, MaxBody: s.maxBody, Copies: s.copies, Sink: s.sink, Version: s.version,
-		Metrics: s.requests.Account(c.Name, c.Kind, purse), Log: s.log, Quiet: log.New(io.Discard, "", 0), Closing: s.closing, Seed: s.seed,
+		Breakers: breakers, HoldOpen: c.Breaker.OnOpen == "wait", Gates: gates, TripOnThrottle: c.Breaker.OnThrottle == "trip", Purse: purse,
+		Calls: s.calls, Transport: proxy.NewTransport(roots), Bodies: s.bodies, MaxBody: s.maxBody, CopyBuffers: s.copies, Sink: s.sink, Version: s.version,
+		Metrics: s.requests.Account(c.Name, c.Kind, purse), Log: s.log, ErrorLog: log.New(io.Discard, "", 0), Closing: s.closing, Seed: s.seed,
 	}, nil
 }
 
@@ -155,32 +157,6 @@ func ruleTable(rules []config.Rule) (classify.Table, error) {
 		table = append(table, classify.Row{Status: r.Status, Code: r.Code, Class: class})
 	}
 	return table, nil
-}
-
-func (s *shared) credential(ctx context.Context, c config.Provider) (*credential.Credential, error) {
-	switch c.Auth.Type {
-	case config.AuthPassthrough:
-		return credential.Passthrough(), nil
-	case config.AuthNone:
-		return credential.None(), nil
-	case config.AuthSigV4:
-		return credential.SigV4(ctx, credential.SigV4Options{Region: c.Auth.Region, Service: c.Auth.Service, Profile: c.Auth.Profile})
-	case config.AuthHeader:
-		var (
-			value config.Secret
-			err   error
-		)
-		if c.Auth.ValueFile != "" {
-			value, err = config.ReadSecretFile("auth.value_file", c.Auth.ValueFile)
-		} else {
-			value, err = config.ReadSecretEnv("auth.value_env", c.Auth.ValueEnv, s.environ)
-		}
-		if err != nil {
-			return nil, err
-		}
-		return credential.Header(c.Auth.Header, c.Auth.Scheme, value.Reveal()), nil
-	}
-	return nil, fmt.Errorf("type %q is not available yet", c.Auth.Type)
 }
 
 // upstreamRoots are the system's authorities and those in the file; nil for the system's alone.

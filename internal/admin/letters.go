@@ -48,6 +48,12 @@ func (l letters) list(w http.ResponseWriter, r *http.Request) {
 		}
 		filter.Since = at
 	}
+	switch filter.Status {
+	case "", dlq.StatusOpen, dlq.StatusClaimed, dlq.StatusResolved, dlq.StatusDiscarded:
+	default:
+		say(w, http.StatusBadRequest, "status must be open, claimed, resolved or discarded")
+		return
+	}
 	limit := defaultPage
 	if text := q.Get("limit"); text != "" {
 		n, err := strconv.Atoi(text)
@@ -65,9 +71,13 @@ func (l letters) list(w http.ResponseWriter, r *http.Request) {
 	all := []letter{}
 	more := false
 	for found, err := range reader.List(filter) {
-		if err != nil {
+		switch {
+		case errors.Is(err, dlq.ErrUnreadable):
 			l.log.Warn("a dead letter cannot be read", zap.Error(err))
 			continue
+		case err != nil:
+			l.fail(w, err)
+			return
 		}
 		if more = len(all) == limit; more {
 			break

@@ -24,10 +24,10 @@ type Attempt struct {
 // Answered reports whether the provider's answer arrived.
 func (a Attempt) Answered() bool { return a.Err == nil }
 
-// OutcomeUnknown reports whether the provider may have done the work although no good answer says so: the request left and nothing came
+// Ambiguous reports whether the provider may have done the work although no good answer says so: the request left and nothing came
 // back, or a gateway on the way gave up waiting for it. A call that starts lasting work may also have started it before the provider failed
 // with a 500. It is decided from facts of the connection and the status, never from text.
-func (a Attempt) OutcomeUnknown(lasting bool) bool {
+func (a Attempt) Ambiguous(lasting bool) bool {
 	if !a.Answered() {
 		return a.Sent
 	}

@@ -9,19 +9,19 @@ import (
 )
 
 // Whether the provider may have done the work is decided from what happened on the connection and from the status, never from text.
-func TestOutcomeUnknown(t *testing.T) {
+func TestAmbiguous(t *testing.T) {
 	t.Parallel()
 	for _, lasting := range []bool{false, true} {
-		require.False(t, Attempt{Err: io.EOF}.OutcomeUnknown(lasting), "not sent")
-		require.True(t, Attempt{Err: io.EOF, Sent: true}.OutcomeUnknown(lasting), "sent and not answered")
-		require.True(t, Attempt{Err: io.EOF, Sent: true, Status: 200}.OutcomeUnknown(lasting), "an answer that broke off")
+		require.False(t, Attempt{Err: io.EOF}.Ambiguous(lasting), "not sent")
+		require.True(t, Attempt{Err: io.EOF, Sent: true}.Ambiguous(lasting), "sent and not answered")
+		require.True(t, Attempt{Err: io.EOF, Sent: true, Status: 200}.Ambiguous(lasting), "an answer that broke off")
 		unknown := []int{502, 504, 520, 522, 524}
 		if lasting {
 			unknown = append(unknown, 500) // the provider may have begun before it failed
 		}
 		for status := 100; status < 600; status++ {
 			a := Attempt{Sent: true, Status: status, Body: []byte("timeout, bad gateway")}
-			require.Equal(t, slices.Contains(unknown, status), a.OutcomeUnknown(lasting), status)
+			require.Equal(t, slices.Contains(unknown, status), a.Ambiguous(lasting), status)
 		}
 	}
 }

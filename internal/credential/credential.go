@@ -1,10 +1,13 @@
 // Package credential applies an account's own credentials to each attempt, after every wait: a signature made before a wait is stale. Where
-// the proxy holds a credential, whatever the worker sent in that place is removed first.
+// the proxy holds a credential, whatever the worker sent in that place is removed first. A credential that was refused is asked whether it
+// can be mended: read again where it is kept, fetched anew, or signed by another clock.
 package credential
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/ocr-proxy/ocr-proxy/internal/scrub"
 )
@@ -16,9 +19,28 @@ type Attempt struct {
 	Sum256 func() ([32]byte, error)
 }
 
-// Credential is one account's way to prove who it is.
+// Refusal is an answer that did not accept the credential of an attempt.
+type Refusal struct {
+	// Status is the HTTP status of the answer.
+	Status int
+	// Codes are the provider's error codes in it, namespaces stripped; empty when there is none.
+	Codes []string
+	// Header is the answer's head.
+	Header http.Header
+	// Sent is the head of the refused attempt with the credential on it, which tells whether somebody has renewed the credential since.
+	Sent http.Header
+}
+
+// has reports whether the answer carries one of the codes.
+func (r Refusal) has(codes ...string) bool {
+	return slices.ContainsFunc(r.Codes, func(c string) bool { return slices.Contains(codes, c) })
+}
+
+// Credential is one account's way to prove who it is. It is safe for concurrent use.
 type Credential struct {
+	account string // named in errors; "": not
 	apply   func(ctx context.Context, a Attempt) error
+	mend    func(ctx context.Context, r Refusal) bool // nil: nothing can be done
 	own     bool
 	headers []string
 	refuses func(h http.Header) string
@@ -29,7 +51,18 @@ func (c *Credential) Apply(ctx context.Context, a Attempt) error {
 	if c.apply == nil {
 		return nil
 	}
-	return c.apply(ctx, a)
+	err := c.apply(ctx, a)
+	if err != nil && c.account != "" {
+		return fmt.Errorf("account %s: %w", c.account, err)
+	}
+	return err
+}
+
+// Mend does what can be done about a refusal and reports whether the next attempt will be made with something else than the refused one: a
+// value read or fetched anew, or the provider's clock. It may read files and ask an identity service, within ctx. It is false for a refusal
+// that another attempt would only repeat, and always for credentials of the worker's own.
+func (c *Credential) Mend(ctx context.Context, r Refusal) bool {
+	return c.mend != nil && c.mend(ctx, r)
 }
 
 // Own reports whether the proxy holds the credential: false for the worker's own that is passed through, and for none.
@@ -55,18 +88,6 @@ func Passthrough() *Credential { return &Credential{} }
 // None removes every credential of the worker's and adds none.
 func None() *Credential {
 	return &Credential{apply: func(_ context.Context, a Attempt) error { remove(a.Request); return nil }}
-}
-
-// Header sends a fixed value in a header, after the scheme's word if there is one ("Bearer"), in place of every credential of the worker's.
-func Header(name, scheme, value string) *Credential {
-	if scheme != "" {
-		value = scheme + " " + value
-	}
-	return &Credential{own: true, headers: []string{name}, apply: func(_ context.Context, a Attempt) error {
-		remove(a.Request)
-		a.Request.Header.Set(name, value)
-		return nil
-	}}
 }
 
 // remove takes the worker's credentials out of an attempt's headers and query.

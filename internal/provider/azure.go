@@ -32,6 +32,7 @@ func azure() *Provider {
 		Judge:                azureJudge,
 		Table:                azureTable(),
 		Problem:              azureProblem,
+		CallID:               "X-Ms-Client-Request-Id",
 		RequestID:            []string{"Apim-Request-Id", "X-Ms-Request-Id"},
 		Credentials:          []string{"Ocp-Apim-Subscription-Key"},
 		RepeatsAnyRetryAfter: true,

@@ -25,8 +25,15 @@ func generic() *Provider {
 		Problem:          genericProblem,
 		RequestID:        []string{"X-Request-Id"},
 		Credentials:      []string{"X-Api-Key", "App_key", "Unstructured-Api-Key"},
+		Again:            stainlessAgain,
 		ReadsShouldRetry: true, // several vendors without an adapter ship SDKs of the same generator as OpenAI's
 	}
+}
+
+// stainlessAgain reads the count of retries that the SDKs of one generator send, OpenAI's among them.
+func stainlessAgain(h http.Header) bool {
+	count := h.Get("X-Stainless-Retry-Count")
+	return count != "" && count != "0"
 }
 
 // genericFault looks for a code and a sentence where most APIs put them.

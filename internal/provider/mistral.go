@@ -61,10 +61,20 @@ func mistralRoutes() []route {
 func mistralFault(a classify.Attempt) classify.Fault {
 	body := classify.ReadBody(a.Body)
 	return classify.Fault{
-		Codes: classify.Codes(body.At("code").Text(), body.At("type").Text(), body.At("error", "code").Text(), body.At("error", "type").Text()),
+		Codes: append(mistralCodes(body.At("type").Text(), body.At("code").Text()), mistralCodes(body.At("error", "type").Text(), body.At("error", "code").Text())...),
 		Message: classify.First(body.At("message").Text(), body.At("message", "detail", "msg").Text(), body.At("message", "detail").Text(),
 			body.At("detail", "msg").Text(), body.At("detail").Text(), body.At("error", "message").Text(), body.At("error").Text()),
 	}
+}
+
+// mistralCodes puts first what says more: a type such as document_parser_invalid_file speaks, its code 3740 is a number to look up. Only
+// where the type names no more than a kind of error does the code come first.
+func mistralCodes(kind, code string) []string {
+	switch kind {
+	case "invalid_request_error", "api_error", "server_error", "internal_server_error", "error":
+		return classify.Codes(code, kind)
+	}
+	return classify.Codes(kind, code)
 }
 
 func mistralJudge(operation string, v jsonstream.Found) (classify.Fault, bool) {
@@ -72,7 +82,7 @@ func mistralJudge(operation string, v jsonstream.Found) (classify.Fault, bool) {
 		return mistralBatch(v)
 	}
 	if v.String("object") == "error" {
-		return classify.Fault{Codes: classify.Codes(word(v, "code"), word(v, "type"), "error"), Message: classify.First(word(v, "message"))}, true
+		return classify.Fault{Codes: append(mistralCodes(word(v, "type"), word(v, "code")), "error"), Message: classify.First(word(v, "message"))}, true
 	}
 	return errorObject(v)
 }

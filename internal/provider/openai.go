@@ -29,6 +29,7 @@ func openai() *Provider {
 		Problem:          genericProblem,
 		RequestID:        []string{"X-Request-Id"},
 		Credentials:      []string{"Api-Key"},
+		Again:            stainlessAgain,
 		ReadsShouldRetry: true,
 	}
 }

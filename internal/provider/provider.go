@@ -56,7 +56,8 @@ type Problem struct {
 	Reason  string // a fixed word, such as "circuit_open"
 }
 
-// Provider is the description of one kind. Functions that are nil and lists that are empty mean the generic behaviour.
+// Provider is the description of one kind. Every kind has a Name and the functions Operation, Fault and Problem; what nil or empty means for
+// the others is said at each.
 type Provider struct {
 	// Name is the kind, as the configuration spells it.
 	Name string
@@ -72,7 +73,7 @@ type Provider struct {
 	Fault func(a classify.Attempt) classify.Fault
 	// Watch are the paths of a good answer that Judge looks at.
 	Watch []string
-	// Judge finds the failure told inside a good answer; false: there is none.
+	// Judge finds the failure told inside a good answer; false: there is none. nil: good answers tell of none.
 	Judge func(operation string, v jsonstream.Found) (classify.Fault, bool)
 	// Batch says how a call about several items is made again for some of them; nil: no call is.
 	Batch *Batch
@@ -80,6 +81,10 @@ type Provider struct {
 	Table classify.Table
 	// Problem writes a failure of the proxy's own in the provider's error shape, so that its SDK raises its usual exception.
 	Problem func(p Problem) (http.Header, []byte)
+	// CallID is the request header in which the provider's SDKs name a call, equal over their own retries; "": they do not.
+	CallID string
+	// Again reports whether an SDK says that it makes the call once more; nil: none says so.
+	Again func(h http.Header) bool
 	// RequestID are the answer headers that hold the provider's id of a call, best first.
 	RequestID []string
 	// Credentials are the request headers that carry a worker's credential for this provider, beside those that do everywhere.

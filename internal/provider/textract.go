@@ -33,8 +33,13 @@ func textract() *Provider {
 			}
 			return classify.Fault{Codes: []string{"FAILED"}, Message: v.String("StatusMessage"), Job: true}, true
 		},
-		Table:     awsTable(),
-		Problem:   awsProblem,
+		Table:   awsTable(),
+		Problem: awsProblem,
+		CallID:  "Amz-Sdk-Invocation-Id",
+		Again: func(h http.Header) bool { // attempt=2; max=3
+			request := h.Get("Amz-Sdk-Request")
+			return strings.Contains(request, "attempt=") && !strings.Contains(request+";", "attempt=1;")
+		},
 		RequestID: []string{"X-Amzn-Requestid"},
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/ocr-proxy/ocr-proxy/internal/breaker"
+	"github.com/ocr-proxy/ocr-proxy/internal/calls"
 	"github.com/ocr-proxy/ocr-proxy/internal/classify"
 	"github.com/ocr-proxy/ocr-proxy/internal/credential"
 	"github.com/ocr-proxy/ocr-proxy/internal/dlq"
@@ -82,21 +83,23 @@ type Account struct {
 	Injection  Injection
 	Credential *credential.Credential
 
-	Breakers   *breaker.Group
-	HoldOpen   bool // wait for an open circuit to close, within the budget, instead of refusing
-	Gates      *pace.Gates
-	TripOnRate bool // throttles count as failures of the account instead of pausing its gate
-	Purse      *retry.Purse
+	Breakers       *breaker.Group
+	HoldOpen       bool // wait for an open circuit to close, within the budget, instead of refusing
+	Gates          *pace.Gates
+	TripOnThrottle bool // throttles count as failures of the account instead of pausing its gate
+	Purse          *retry.Purse
 
-	Transport http.RoundTripper
-	Bodies    *spool.Pool
-	MaxBody   int64 // bytes; a larger request body is refused
-	Copies    httputil.BufferPool
-	Sink      Sink
-	Version   string // the default processing version of dead letters
-	Metrics   *AccountMetrics
-	Log       *zap.Logger
-	Quiet     *log.Logger // for the standard library, whose remarks the request's own line makes with everything around it
+	Calls *calls.Table // of calls that may be made again; nil: none is remembered
+
+	Transport   http.RoundTripper
+	Bodies      *spool.Pool
+	MaxBody     int64 // bytes; a larger request body is refused
+	CopyBuffers httputil.BufferPool
+	Sink        Sink
+	Version     string // the default processing version of dead letters
+	Metrics     *AccountMetrics
+	Log         *zap.Logger
+	ErrorLog    *log.Logger // for the standard library, whose remarks the request's own line makes with everything around it
 	// Closing is closed when the proxy's time to drain is nearly over: whatever sleeps then is woken and told so.
 	Closing <-chan struct{}
 	// Seed keys the hashes by which credentials are told apart.

@@ -113,6 +113,8 @@ func readInstructions(h http.Header) (ask instructions, problem string) {
 				return ask, name + " must be a duration above zero with a unit, such as 30s"
 			}
 			ask.timeout = d
+		default:
+			return ask, name + " is not known; there are Ocr-Proxy-Document-Id, -Tenant, -Priority, -Timeout and -Processing-Version"
 		}
 	}
 	return ask, ""

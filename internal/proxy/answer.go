@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"bytes"
-	"compress/gzip"
 	"errors"
 	"io"
 	"math"
@@ -12,8 +11,6 @@ import (
 	"time"
 
 	"github.com/ocr-proxy/ocr-proxy/internal/classify"
-	"github.com/ocr-proxy/ocr-proxy/internal/jsonstream"
-	"github.com/ocr-proxy/ocr-proxy/internal/provider"
 	"github.com/ocr-proxy/ocr-proxy/internal/spool"
 )
 
@@ -44,6 +41,7 @@ type answer struct {
 	complete bool
 
 	fault     *classify.Fault // told inside a good answer
+	codes     []string        // the error codes in it, once it was judged
 	malformed bool            // labelled JSON, and none
 	done      func(error)     // settles a streaming answer
 	closed    bool
@@ -56,7 +54,7 @@ func (t *answer) read(x *exchange) error {
 		return t.readError()
 	case t.empty():
 		return nil
-	case x.op.Judged && maybeJSON(t.resp.Header):
+	case (x.op.Judged || x.flight != nil) && maybeJSON(t.resp.Header):
 		return t.readWhole(x)
 	}
 	t.streams = true
@@ -64,7 +62,7 @@ func (t *answer) read(x *exchange) error {
 	if mediaType(t.resp.Header) == "text/event-stream" {
 		return nil // its first byte may be long in coming, and its head must not wait for it
 	}
-	return t.awaitFirstByte(x.account.Copies)
+	return t.awaitFirstByte(x.account.CopyBuffers)
 }
 
 func (t *answer) empty() bool {
@@ -91,23 +89,6 @@ func (t *answer) readError() error {
 	return nil
 }
 
-// Decode undoes a content encoding for the classifier, which sees at most 64 KiB. What cannot be decoded is left as it is: then the status
-// decides.
-func Decode(encoding string, body []byte) []byte {
-	if !strings.EqualFold(strings.TrimSpace(encoding), "gzip") {
-		return body
-	}
-	z, err := gzip.NewReader(bytes.NewReader(body))
-	if err != nil {
-		return body
-	}
-	plain, err := io.ReadAll(io.LimitReader(z, maxErrorPrefix))
-	if err != nil && len(plain) == 0 {
-		return body
-	}
-	return plain
-}
-
 // readWhole reads a judged answer to its end, looks into it, and puts it back.
 func (t *answer) readWhole(x *exchange) error {
 	t.held = x.account.Bodies.Body(t.resp.ContentLength)
@@ -118,43 +99,13 @@ func (t *answer) readWhole(x *exchange) error {
 	}
 	_ = t.resp.Body.Close() // read to its end
 	t.resp.Body = t.held.Open()
-	if t.held.Size() == 0 || !isJSON(t.resp.Header) {
+	if t.held.Size() == 0 || !x.op.Judged || !isJSON(t.resp.Header) {
 		return nil
 	}
 	body := t.held.Open()
 	defer func() { _ = body.Close() }()
-	fault, err := Look(x.account.Provider, x.op.Name, t.resp.Header.Get("Content-Encoding"), body)
-	var syntax *jsonstream.SyntaxError
-	switch {
-	case errors.As(err, &syntax):
-		t.malformed = true
-	case err == nil:
-		t.fault = fault
-	}
-	return nil // an encoding that we cannot undo is for the worker to judge
-}
-
-// Look finds the failure that is told inside a good JSON answer, or nil. A *jsonstream.SyntaxError says that it is no JSON.
-func Look(p *provider.Provider, operation, encoding string, body io.Reader) (*classify.Fault, error) {
-	switch strings.ToLower(strings.TrimSpace(encoding)) {
-	case "", "identity":
-	case "gzip":
-		z, err := gzip.NewReader(body)
-		if err != nil {
-			return nil, err
-		}
-		body = z
-	default:
-		return nil, errors.ErrUnsupported
-	}
-	values, err := jsonstream.Pick(body, p.Watch, maxJudged)
-	if err != nil || p.Judge == nil {
-		return nil, err
-	}
-	if fault, failed := p.Judge(operation, values); failed {
-		return &fault, nil
-	}
-	return nil, nil //nolint:nilnil // no failure is told
+	t.fault, t.malformed = look(x.account.Provider, x.op.Name, t.resp.Header, body)
+	return nil
 }
 
 // awaitFirstByte waits until an answer's body has begun, so that one that never does can still be tried again. What comes with it is put
@@ -219,6 +170,7 @@ func (s *stream) Read(p []byte) (int, error) {
 	n, err := s.body.Read(p)
 	if err != nil {
 		s.ended = true
+		dropInstructions(s.answer.resp.Trailer) // known only now
 		if !errors.Is(err, io.EOF) {
 			s.err = s.answer.clock.explain(err)
 		}

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/ocr-proxy/ocr-proxy/internal/breaker"
@@ -21,10 +23,11 @@ type attempt struct {
 	duration  time.Duration // until the answer was judged, or ended where it streams
 	status    int           // 0: no answer
 	verdict   classify.Verdict
-	unknown   bool // the provider may have done the work although no good answer says so
+	ambiguous bool // the provider may have done the work although no good answer says so
 	err       error
 	before    pause
 	requestID string // the provider's id of the call
+	mended    bool   // the credential was refused, and the next attempt is made with another
 }
 
 // try makes one attempt and leaves its record in the history and its answer, if there was one, in x.last.
@@ -32,7 +35,7 @@ func (x *exchange) try(out *http.Request, permit *permit, n int, before pause) {
 	a := x.account
 	record := attempt{n: n, started: time.Now(), before: before}
 	clock := x.startClock()
-	req, err := x.build(clock.ctx, out)
+	req, err := x.build(clock, out)
 	var told *answer
 	if err == nil {
 		told, err = x.exchangeOnce(req, clock)
@@ -45,21 +48,41 @@ func (x *exchange) try(out *http.Request, permit *permit, n int, before pause) {
 		clock.stop()
 	}
 	record.err = err
-	if x.gone() {
+	if x.gone() && x.flight == nil {
 		record.verdict = hungUp()
 	} else {
-		record.verdict = x.judge(seen, told)
+		record.verdict = x.gather(told, x.judge(seen, told))
 		record.verdict.Aside = record.verdict.Aside || clock.short && classify.IsTimeout(err)
-		record.unknown = seen.OutcomeUnknown(x.op.Repeat != provider.Always)
+		record.ambiguous = seen.Ambiguous(x.op.Repeat != provider.Always)
 	}
 	record.duration = time.Since(record.started)
+	if record.mended = x.mend(record, told); record.mended {
+		record.verdict.Aside = true // a token that ends is nobody's failure, however many requests learn of it at once
+	}
 	x.history = append(x.history, record)
 	x.last, x.err = told, err
-	if told != nil && told.streams {
+	if told != nil && told.streams && record.verdict.Class == classify.Success {
 		told.whenDone(func(err error) { x.streamed(n-1, permit, err) })
 		return
 	}
 	x.settle(&x.history[n-1], permit)
+}
+
+// mend asks the account's credential, at most once in a request, whether another attempt would be made with something else than what was
+// refused here. There is no such attempt beyond the request's attempts and time.
+func (x *exchange) mend(last attempt, told *answer) bool {
+	if last.verdict.Class != classify.Auth || told == nil || told.streams || !x.repeatable(last) {
+		return false
+	}
+	again := slices.ContainsFunc(x.history, func(a attempt) bool { return a.mended })
+	if again || last.n >= x.policy.MaxAttempts || !x.fits(0) {
+		return false
+	}
+	ctx, cancel := context.WithDeadline(x.in.Context(), x.deadline())
+	defer cancel()
+	return x.account.Credential.Mend(ctx, credential.Refusal{
+		Status: told.resp.StatusCode, Codes: told.codes, Header: told.resp.Header, Sent: x.sent,
+	})
 }
 
 // hungUp is the verdict on an attempt whose worker has gone: it says nothing about anybody.
@@ -69,17 +92,12 @@ func hungUp() classify.Verdict {
 
 const codeHungUp = "client_gone"
 
-// judge decides on an attempt whose worker still waits.
+// judge decides on an attempt whose worker still waits, or whose answer will be kept.
 func (x *exchange) judge(seen classify.Attempt, told *answer) classify.Verdict {
-	fault := Fault(x.account.Provider, seen, time.Now())
-	if told != nil && told.fault != nil {
-		fault = *told.fault
+	if told == nil {
+		return classify.Decide(seen, classify.Fault{}, nil, nil)
 	}
-	v := classify.Decide(seen, fault, x.account.Rules, x.account.Provider.Table)
-	if told != nil && told.malformed && v.Class == classify.Success {
-		return malformed()
-	}
-	return x.gather(told, v)
+	return verdict(x.account.Provider, x.account.Rules, seen, told.fault, told.malformed, time.Now())
 }
 
 // settle hands an attempt's result to the breaker and the metrics, once.
@@ -93,7 +111,7 @@ func (a *Account) result(v classify.Verdict) breaker.Result {
 	switch {
 	case v.Aside:
 		return breaker.Neutral
-	case v.Class == classify.Throttle && a.TripOnRate:
+	case v.Class == classify.Throttle && a.TripOnThrottle:
 		return breaker.Failure
 	case v.Class == classify.Auth:
 		return breaker.Refused
@@ -116,20 +134,20 @@ func (x *exchange) streamed(i int, permit *permit, err error) {
 	record.duration = time.Since(record.started)
 	switch {
 	case err == nil:
-	case x.gone():
+	case errors.Is(err, errAbandoned), x.gone():
 		record.verdict = hungUp()
 	default:
 		record.err = &classify.TruncatedError{Err: err}
 		x.err = record.err
 		record.verdict = classify.Decide(classify.Attempt{Operation: x.op.Name, Err: record.err, Sent: true}, classify.Fault{}, nil, nil)
-		record.unknown = true
+		record.ambiguous = true
 	}
 	x.settle(record, permit)
 }
 
 // build makes the request of one attempt: a fresh body, and the credential as it is now.
-func (x *exchange) build(ctx context.Context, out *http.Request) (*http.Request, error) {
-	req := out.WithContext(ctx)
+func (x *exchange) build(clock *clock, out *http.Request) (*http.Request, error) {
+	req := out.WithContext(clock.ctx)
 	req.GetBody = nil // a repetition is ours to decide and to count
 	req.TransferEncoding = nil
 	req.Body, req.ContentLength = x.open()
@@ -138,7 +156,7 @@ func (x *exchange) build(ctx context.Context, out *http.Request) (*http.Request,
 	}
 	req.Header = out.Header.Clone()
 	x.sent = req.Header
-	if err := x.account.Credential.Apply(ctx, credential.Attempt{Request: req, Sum256: x.sum256}); err != nil {
+	if err := x.account.Credential.Apply(clock.bare, credential.Attempt{Request: req, Sum256: x.sum256}); err != nil {
 		return nil, &classify.CredentialError{Err: err}
 	}
 	return req, nil

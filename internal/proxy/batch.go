@@ -2,60 +2,53 @@ package proxy
 
 import (
 	"bytes"
-	"compress/gzip"
 	"errors"
 	"io"
 	"net/http"
 	"strconv"
-	"strings"
+	"time"
 
 	"github.com/ocr-proxy/ocr-proxy/internal/classify"
+	"github.com/ocr-proxy/ocr-proxy/internal/provider"
 )
 
-// maxBatch bounds the answer that is taken apart into items, in bytes; a larger one is judged as a whole.
+// maxBatch bounds the requests and answers that are taken apart into items, in bytes; a larger one is judged as a whole.
 const maxBatch = 64 << 20
 
 // batch is what has been read of a call about several items while the missing ones are asked for again.
 type batch struct {
-	answer  []byte // with every item that came so far in its place
-	places  []int  // of the items that are asked for now
-	head    *http.Response
-	from    *answer // whose bytes answer still is; nil once items were put in
-	missing bool    // items are still missing
+	answer []byte // with every item that came so far in its place
+	places []int  // of the items that are asked for now
+	head   *http.Response
+	from   *answer // whose bytes answer still is; nil once items were put in
 }
 
-// gather looks into the items of a good answer. Where some failed for reasons that pass, beside others that did not, the verdict asks for
-// another attempt, which will carry only those. It may be called for one answer after the other.
+// codeMismatch is the code of an answer that does not fit the items that were asked for.
+const codeMismatch = "batch_mismatch"
+
+// gather looks into the items of an answer. Where some failed for reasons that pass, beside others that did not, the verdict asks for another
+// attempt, which will carry only those; while items are missing no answer is a success. It may be called for one answer after the other.
 func (x *exchange) gather(told *answer, v classify.Verdict) classify.Verdict {
 	b := x.account.Provider.Batch
-	if b == nil || b.Operation != x.op.Name || told == nil || told.held == nil || told.malformed || told.resp.StatusCode != http.StatusOK {
-		return v
+	if b == nil || b.Operation != x.op.Name || x.batch == nil && (told == nil || told.fault == nil) {
+		return v // not a batch, or one of which nothing failed
 	}
-	if x.batch == nil && told.fault == nil {
-		return v // nothing failed: nothing to take apart
+	if told == nil || told.resp.StatusCode != http.StatusOK {
+		return v // news about the call as a whole; what was gathered stays
 	}
-	text, err := told.plain()
+	failed, items, err := x.putTogether(b, told)
 	if err != nil {
-		return v
-	}
-	if x.batch == nil {
-		x.batch = &batch{answer: text, head: told.resp, from: told}
-	} else {
-		merged, err := b.Merge(x.batch.answer, text, x.batch.places)
-		if err != nil {
-			return v // what came is no part of this batch; the verdict on it stands
+		if x.batch == nil {
+			return v // it cannot be taken apart: the verdict on the whole stands
 		}
-		x.batch.answer, x.batch.from = merged, nil
-	}
-	failed, items, err := b.Failed(x.batch.answer)
-	if err != nil {
-		x.batch = nil
-		return v
+		return classify.Verdict{
+			Class: classify.Transient, Code: codeMismatch, Message: err.Error(), Aside: true,
+			Reason: "the answer does not fit the items that were asked for",
+		}
 	}
 	var again []int
 	asking := classify.Verdict{Class: classify.Transient, Wait: v.Wait, Aside: true, Reason: "some items of the batch failed for reasons that pass"}
 	for _, f := range failed {
-		x.account.Metrics.item(f.Class)
 		if !f.Class.Retryable() {
 			continue
 		}
@@ -64,13 +57,12 @@ func (x *exchange) gather(told *answer, v classify.Verdict) classify.Verdict {
 			asking.Class, asking.Code = f.Class, f.Code
 		}
 	}
-	x.batch.missing = len(again) > 0
 	if len(again) == items {
 		x.batch = nil // nothing has come: the call is simply made again
 		return v
 	}
-	if x.batch.missing {
-		if request, err := b.Select(x.received(), again); err == nil {
+	if len(again) > 0 {
+		if request, err := b.Select(x.received(maxBatch), again); err == nil {
 			x.replaced, x.batch.places = request, again
 			return asking
 		}
@@ -78,14 +70,39 @@ func (x *exchange) gather(told *answer, v classify.Verdict) classify.Verdict {
 	return x.wholeBatch(told)
 }
 
+// putTogether puts an answer's items in their places and lists those that failed.
+func (x *exchange) putTogether(b *provider.Batch, told *answer) ([]provider.ItemFault, int, error) {
+	if told.held == nil || told.malformed {
+		return nil, 0, errors.ErrUnsupported
+	}
+	text, err := told.plain(maxBatch)
+	if err != nil {
+		return nil, 0, err
+	}
+	fresh, _, err := b.Failed(text)
+	if err != nil {
+		return nil, 0, err
+	}
+	if x.batch == nil {
+		x.batch = &batch{answer: text, head: told.resp, from: told}
+	} else {
+		merged, err := b.Merge(x.batch.answer, text, x.batch.places)
+		if err != nil {
+			return nil, 0, err
+		}
+		x.batch.answer, x.batch.from = merged, nil
+	}
+	for _, f := range fresh {
+		x.account.Metrics.item(f.Class)
+	}
+	return b.Failed(x.batch.answer)
+}
+
 // wholeBatch is the verdict on a batch of which nothing more can be had.
 func (x *exchange) wholeBatch(told *answer) classify.Verdict {
 	seen := classify.Attempt{Operation: x.op.Name, Sent: true, Status: told.resp.StatusCode, Header: told.resp.Header}
-	var fault classify.Fault
-	if f, err := Look(x.account.Provider, x.op.Name, "", bytes.NewReader(x.batch.answer)); err == nil && f != nil {
-		fault = *f
-	}
-	return classify.Decide(seen, fault, x.account.Rules, x.account.Provider.Table)
+	fault, err := Look(x.account.Provider, x.op.Name, bytes.NewReader(x.batch.answer))
+	return verdict(x.account.Provider, x.account.Rules, seen, fault, err != nil, time.Now())
 }
 
 // response is the gathered answer for the worker.
@@ -99,32 +116,24 @@ func (b *batch) response() *http.Response {
 	return &resp
 }
 
-// plain is a whole answer without its content encoding.
-func (t *answer) plain() ([]byte, error) {
+// plain is a whole answer of at most limit bytes, without its content encoding.
+func (t *answer) plain(limit int64) ([]byte, error) {
 	body := t.held.Open()
 	defer func() { _ = body.Close() }()
-	var r io.Reader = body
-	switch strings.ToLower(t.resp.Header.Get("Content-Encoding")) {
-	case "", "identity":
-	case "gzip":
-		z, err := gzip.NewReader(body)
-		if err != nil {
-			return nil, err
-		}
-		r = z
-	default:
-		return nil, errors.ErrUnsupported
+	r, err := decoded(t.resp.Header.Get("Content-Encoding"), body)
+	if err != nil {
+		return nil, err
 	}
-	text, err := io.ReadAll(io.LimitReader(r, maxBatch+1))
-	if err == nil && len(text) > maxBatch {
+	text, err := io.ReadAll(io.LimitReader(r, limit+1))
+	if err == nil && int64(len(text)) > limit {
 		err = errors.ErrUnsupported
 	}
 	return text, err
 }
 
-// received is the body as the worker sent it, in one piece; nil when it cannot be read.
-func (x *exchange) received() []byte {
-	if x.body == nil {
+// received is the body as the worker sent it, in one piece; nil when it is larger than limit bytes or cannot be read.
+func (x *exchange) received(limit int64) []byte {
+	if x.body == nil || x.body.Size() > limit {
 		return nil
 	}
 	if text, ok := x.body.Bytes(); ok {

@@ -32,7 +32,7 @@ func BenchmarkServe(b *testing.B) {
 	account, _, _, _ := defaults("generic").build(b, upstream, answer)
 	account.Log = zap.NewNop()
 	bare := &httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(upstream) }, Transport: answer, BufferPool: account.Copies,
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(upstream) }, Transport: answer, BufferPool: account.CopyBuffers,
 	}
 	body := bytes.Repeat([]byte("d"), 2<<10)
 	for name, handler := range map[string]http.Handler{"account": account, "bare": bare} {

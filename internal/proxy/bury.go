@@ -79,7 +79,7 @@ func (x *exchange) envelope(secrets *scrub.Values) (*dlq.Envelope, io.ReadCloser
 		StackTrace:         secrets.Text(x.stackTrace()),
 		RetryCount:         max(0, len(x.history)-1),
 		ClassChanged:       slices.ContainsFunc(x.history, func(a attempt) bool { return a.verdict.Class != last.verdict.Class }),
-		Ambiguous:          last.unknown,
+		Ambiguous:          last.ambiguous,
 		Request:            request,
 		FirstAttemptAt:     x.start,
 		FailedAt:           time.Now(),
@@ -125,25 +125,39 @@ func (x *exchange) request() (dlq.Request, io.ReadCloser, error) {
 	for _, name := range cut {
 		r.Credentials = append(r.Credentials, "query:"+name)
 	}
-	body := x.openReceived()
-	if !scrub.IsForm(r.ContentType) {
-		return r, body, nil
-	}
-	clean, cut, err := scrub.Form(r.ContentType, body)
-	_ = body.Close()
-	switch {
-	case err != nil:
-		return r, nil, err
-	case len(cut) == 0:
-		return r, x.openReceived(), nil
-	}
+	body, cut, err := x.withoutSecrets(r.ContentType)
 	for _, name := range cut {
 		r.Credentials = append(r.Credentials, "form:"+name)
 	}
+	return r, body, err
+}
+
+// withoutSecrets is the body that may be kept, and the names of the credential fields that were cut out of it. One that cannot be cut is left
+// out: a letter without its payload still says what happened.
+func (x *exchange) withoutSecrets(contentType string) (body io.ReadCloser, cut []string, err error) {
+	form := x.openReceived()
+	secrets, err := scrub.FormSecrets(contentType, form)
+	_ = form.Close()
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, s := range secrets {
+		x.secrets().Add(s.Value)
+		if !slices.Contains(cut, s.Name) {
+			cut = append(cut, s.Name)
+		}
+	}
 	body = x.openReceived()
-	x.hideForm(r.ContentType, body)
+	if len(cut) == 0 {
+		return body, nil, nil
+	}
+	clean, err := scrub.CutForm(contentType, body)
 	_ = body.Close()
-	return r, io.NopCloser(bytes.NewReader(clean)), nil
+	if err != nil {
+		x.account.Log.Warn("a dead letter is written without its payload", zap.String("provider", x.account.Name), zap.Error(err))
+		return http.NoBody, cut, nil
+	}
+	return io.NopCloser(bytes.NewReader(clean)), cut, nil
 }
 
 // openReceived is a reader over the body as the worker sent it.

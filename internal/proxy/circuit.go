@@ -14,6 +14,7 @@ import (
 type circuit struct {
 	account    *breaker.Breaker
 	credential *breaker.Breaker // nil: the request carries none of its own
+	key        string           // a hash of that credential; "": none
 	caller     breaker.Caller
 }
 
@@ -21,7 +22,7 @@ type circuit struct {
 func (a *Account) circuitFor(r *http.Request) circuit {
 	c := circuit{account: a.Breakers.For("")}
 	if key := a.credentialKey(r); key != "" {
-		c.credential = a.Breakers.For(key)
+		c.key, c.credential = key, a.Breakers.For(key)
 	}
 	return c
 }
@@ -36,14 +37,16 @@ func (a *Account) credentialKey(r *http.Request) string {
 		found bool
 	)
 	h.SetSeed(a.Seed)
-	for _, name := range [...]string{
-		"Authorization", "Ocp-Apim-Subscription-Key", "X-Goog-Api-Key", "Apikey", "Api-Key", "X-Api-Key", "App_key", "Unstructured-Api-Key",
-	} {
+	hash := func(name string) {
 		for _, v := range r.Header[name] {
 			found = true
 			_, _ = h.WriteString(name)
 			_, _ = h.WriteString(v)
 		}
+	}
+	hash("Authorization")
+	for _, name := range a.Provider.Credentials {
+		hash(name)
 	}
 	for _, pair := range scrub.Credentials(r.URL.RawQuery) {
 		found = true

@@ -16,6 +16,7 @@ type clock struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	timer  *time.Timer
+	bare   context.Context // ctx without the trace, for what is not sent to the provider
 	trace  httptrace.ClientTrace
 
 	own   time.Duration // the attempt's own time
@@ -36,8 +37,13 @@ func (x *exchange) startClock() *clock {
 		c.byTotal.Store(true)
 		d = left
 	}
-	ctx, cancel := context.WithCancelCause(x.in.Context())
+	parent := x.in.Context()
+	if x.flight != nil {
+		parent = context.WithoutCancel(parent) // paid for in any case: what a worker that hangs up does not take is kept
+	}
+	ctx, cancel := context.WithCancelCause(parent)
 	c.trace.WroteHeaders = func() { c.sent.Store(true) }
+	c.bare = ctx
 	c.ctx, c.cancel = httptrace.WithClientTrace(ctx, &c.trace), cancel
 	c.timer = time.AfterFunc(d, c.expire)
 	return c

@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 	"cmp"
+	"crypto/tls"
 	"errors"
 	"io"
 	"math"
@@ -50,11 +51,17 @@ func outcomeOf(stop retry.Stop, class classify.Class) Outcome {
 }
 
 // class is the class of the last attempt; a request without one failed for reasons that will pass.
-func (x *exchange) class() classify.Class {
-	if n := len(x.history); n > 0 {
-		return x.history[n-1].verdict.Class
+func (x *exchange) class() classify.Class { return x.lastAttempt().verdict.Class }
+
+// made is the number of attempts that were made upstream: one whose credential was not to be had never left.
+func (x *exchange) made() int {
+	n := 0
+	for i := range x.history {
+		if _, ok := errors.AsType[*classify.CredentialError](x.history[i].err); !ok {
+			n++
+		}
 	}
-	return classify.Transient
+	return n
 }
 
 // conclude makes the worker's answer. Where a dead letter is due it is durable before this returns.
@@ -66,12 +73,14 @@ func (x *exchange) conclude(out *http.Request) *http.Response {
 	if x.outcome != Success {
 		x.letter = x.bury()
 	}
+	return x.dress(resp)
+}
+
+// dress puts on an answer what the worker is told beside the provider's words.
+func (x *exchange) dress(resp *http.Response) *http.Response {
 	h := resp.Header
-	for name := range h {
-		if len(name) > len(instructionPrefix) && name[:len(instructionPrefix)] == instructionPrefix {
-			delete(h, name) // only this proxy speaks for itself
-		}
-	}
+	dropInstructions(h) // only this proxy speaks for itself
+	dropInstructions(resp.Trailer)
 	x.relocate(h)
 	x.describe(h, 0)
 	return resp
@@ -96,32 +105,42 @@ func (x *exchange) final(out *http.Request) *http.Response {
 	}
 }
 
-const circuitOpen = "the circuit of this provider account is open after repeated failures; nothing was sent"
+const (
+	circuitOpen      = "the circuit of this provider account is open after repeated failures; nothing was sent"
+	throttledTooLong = "the provider account is throttled for longer than this request may take"
+)
 
 // problem turns the reason for which there is no answer into one. It is the only place that does.
 func (x *exchange) problem() provider.Problem {
 	p := provider.Problem{Status: http.StatusBadGateway, Reason: cmp.Or(x.reason, string(x.outcome)), Message: "the provider could not be reached"}
 	var (
-		credential *classify.CredentialError
-		v          classify.Verdict
+		credential  *classify.CredentialError
+		certificate *tls.CertificateVerificationError
+		truncated   *classify.TruncatedError
 	)
-	if n := len(x.history); n > 0 {
-		v = x.history[n-1].verdict
-	}
+	last := x.lastAttempt()
 	switch {
-	case x.stop == retry.Breaker:
+	case x.stop == retry.Breaker && last.n == 0:
 		p.Status, p.Message = http.StatusServiceUnavailable, circuitOpen
+	case x.stop == retry.Breaker && last.ambiguous:
+		p.Status, p.Message = http.StatusServiceUnavailable, "the circuit of this provider account opened; the answer to the last attempt was lost, so that it may have been done and billed"
+	case x.stop == retry.Breaker:
+		p.Status, p.Message = http.StatusServiceUnavailable, "the circuit of this provider account opened after the last attempt failed with "+last.short()
 	case x.stop == retry.Shutdown:
 		p.Status, p.Message = http.StatusServiceUnavailable, "the proxy is shutting down before the request could be tried again"
-	case len(x.history) == 0:
-		p.Status, p.Message = http.StatusServiceUnavailable, "the provider account is throttled for longer than this request may take; nothing was sent"
+	case last.n == 0 && x.stop == retry.Elapsed:
+		p.Status, p.Message = http.StatusGatewayTimeout, "the time that the request may take was over before an attempt could be made"
+	case last.n == 0:
+		p.Status, p.Message = http.StatusServiceUnavailable, throttledTooLong+"; nothing was sent"
+	case x.stop == retry.HintTooLong && last.status != 0:
+		p.Status, p.Message = http.StatusServiceUnavailable, throttledTooLong+"; the last attempt failed with "+last.short()
 	case classify.IsTimeout(x.err):
 		p.Status, p.Message = http.StatusGatewayTimeout, "the provider did not answer in time"
 	case errors.As(x.err, &credential):
 		p.Message = "the proxy cannot use the credentials of this provider account; its log says why"
-	case v.Code == "certificate":
-		p.Message = "the provider's certificate does not verify: " + certificateProblem(x.err)
-	case v.Code == "truncated":
+	case errors.As(x.err, &certificate):
+		p.Message = "the provider's certificate does not verify: " + certificate.Err.Error()
+	case errors.As(x.err, &truncated):
 		p.Message = "the provider's answer broke off"
 	}
 	return p
@@ -134,7 +153,7 @@ func (x *exchange) fixedWord() string {
 		return x.stop.String()
 	case retry.Continue, retry.Final, retry.Attempts, retry.Breaker, retry.Canceled:
 	}
-	if n := len(x.history); n > 0 && x.history[n-1].verdict.Code == malformedOutput {
+	if x.lastAttempt().verdict.Code == malformedOutput {
 		return malformedOutput
 	}
 	return ""
@@ -148,11 +167,12 @@ func (x *exchange) describe(h http.Header, comeBack time.Duration) {
 		h[name] = values[len(values)-1 : len(values) : len(values)]
 	}
 	set("Ocr-Proxy-Outcome", string(x.outcome))
-	set("Ocr-Proxy-Attempts", strconv.Itoa(len(x.history)))
-	if n := len(x.history); n > 0 {
-		last := x.history[n-1]
+	n := x.made()
+	set("Ocr-Proxy-Attempts", strconv.Itoa(n))
+	if n > 0 {
+		last := x.lastAttempt()
 		set("Ocr-Proxy-Class", last.verdict.Class.String())
-		if last.unknown {
+		if last.ambiguous {
 			set("Ocr-Proxy-Ambiguous", "true")
 		}
 	}

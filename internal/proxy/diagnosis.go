@@ -19,7 +19,13 @@ func (x *exchange) diagnostic() string {
 	}
 	switch x.stop {
 	case retry.Breaker:
-		return "The circuit of this account was open, so the call was not made (again); replay when the provider is well."
+		switch {
+		case last.n == 0:
+			return "The circuit of this account was open, so the call was not made; replay when the provider is well."
+		case last.ambiguous:
+			return fmt.Sprintf("The circuit opened and the answer to the last attempt was lost (%s): it may have been done and billed; replay with that in mind.", code)
+		}
+		return fmt.Sprintf("The circuit of this account opened after the last attempt (%s); replay when the provider is well.", code)
 	case retry.Shutdown:
 		return "The proxy was shut down while this request waited for its next attempt; replay it."
 	case retry.Unsafe:
@@ -28,20 +34,26 @@ func (x *exchange) diagnostic() string {
 		if last.n == 0 {
 			return "The account was throttled for longer than this request may take, so nothing was sent; replay it later."
 		}
-		return fmt.Sprintf("The provider (%s) asks to wait longer than this request may take; replay it later.", code)
+		return fmt.Sprintf("The account is throttled for longer than this request may take, its last attempt ended with %s; replay it later.", code)
 	case retry.Crowded:
 		return fmt.Sprintf("The call failed (%s) while too many others were being retried on this account; replay when the provider is well.", code)
 	case retry.Attempts, retry.Elapsed, retry.Overflow:
+		if last.n == 0 {
+			return "The time that the request may take was over before an attempt could be made; replay it."
+		}
 		return fmt.Sprintf("All attempts or all the time were used up, the last attempt with %s; replay when the provider is well.", code)
 	case retry.Continue, retry.Final, retry.Canceled:
 	}
 	switch last.verdict.Class {
 	case classify.Permanent:
-		if last.verdict.Aside {
+		if _, ok := errors.AsType[*tls.CertificateVerificationError](x.err); ok {
 			return "The provider's certificate does not verify; check the upstream's address and upstream_tls.ca_file."
 		}
 		return fmt.Sprintf("The provider will never accept this request (%s); look at the document and the options.", code)
 	case classify.Auth:
+		if _, ok := errors.AsType[*classify.CredentialError](x.err); ok {
+			return "The proxy found no usable credential for this account, so nothing was sent; set it, then replay."
+		}
 		return fmt.Sprintf("The provider refused the credentials (%s); mend them, then replay.", code)
 	case classify.Quota:
 		return fmt.Sprintf("The account has no quota left (%s); raise it or wait for its renewal, then replay.", code)
@@ -68,12 +80,15 @@ func (a attempt) story() string {
 	return b.String()
 }
 
-// certificateProblem is what is wrong with a certificate, in the words of the verifier.
-func certificateProblem(err error) string {
-	if verification, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return verification.Err.Error()
+// short is how an attempt ended, in a word or two.
+func (a attempt) short() string {
+	switch {
+	case a.status != 0 && a.verdict.Code != "":
+		return fmt.Sprintf("%d %s", a.status, a.verdict.Code)
+	case a.status != 0:
+		return fmt.Sprintf("status %d", a.status)
 	}
-	return "unknown reason"
+	return a.verdict.Code
 }
 
 func plural(n int, noun string) string {

@@ -221,9 +221,9 @@ func TestEmptyBodiesKeepTheirForm(t *testing.T) {
 	})
 	e := newEdge(t, hasty(), upstream.URL, NewTransport(nil))
 	for request, want := range map[string]string{
-		"POST /ocr HTTP/1.1\r\nHost: p\r\nContent-Length: 0\r\n\r\n":                 `POST 0 [] ["0"]`,
+		"POST /ocr HTTP/1.1\r\nHost: p\r\nContent-Length: 0\r\n\r\n":                   `POST 0 [] ["0"]`,
 		"POST /ocr HTTP/1.1\r\nHost: p\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n": `POST 0 [] ["0"]`,
-		"GET /ocr HTTP/1.1\r\nHost: p\r\n\r\n":                                       `GET 0 [] []`,
+		"GET /ocr HTTP/1.1\r\nHost: p\r\n\r\n":                                         `GET 0 [] []`,
 	} {
 		resp, err := http.ReadResponse(e.raw(request), nil)
 		require.NoError(t, err)
@@ -385,8 +385,9 @@ func TestCredentialsThatCannotBeHad(t *testing.T) {
 	e := newEdge(t, s, upstream.URL, NewTransport(nil))
 	resp, body := e.post(strings.NewReader("{}"))
 	require.Equal(t, http.StatusBadGateway, resp.StatusCode)
-	require.Equal(t, "auth", resp.Header.Get("Ocr-Proxy-Class"))
-	require.Equal(t, "1", resp.Header.Get("Ocr-Proxy-Attempts"))
+	require.Equal(t, "permanent", resp.Header.Get("Ocr-Proxy-Outcome"))
+	require.Equal(t, "0", resp.Header.Get("Ocr-Proxy-Attempts"), "nothing was sent")
+	require.Equal(t, "auth", e.sink.letters[0].ErrorClass)
 	require.Contains(t, body, "credentials")
 	require.Equal(t, "credentials", e.sink.letters[0].ErrorCode)
 	require.False(t, reached.Load(), "nothing was sent")

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/ocr-proxy/ocr-proxy/internal/breaker"
+	"github.com/ocr-proxy/ocr-proxy/internal/calls"
 	"github.com/ocr-proxy/ocr-proxy/internal/classify"
 	"github.com/ocr-proxy/ocr-proxy/internal/fingerprint"
 	"github.com/ocr-proxy/ocr-proxy/internal/provider"
@@ -33,7 +35,12 @@ type exchange struct {
 	tokened  bool          // the body carries a token, the worker's or ours
 	upload   time.Duration // how long the worker took to send the body
 	batch    *batch        // of a call about several items, some of which were asked for again; nil: none were
-	keys     *fingerprint.Keys
+	keysOnce sync.Once     // keys are computed once, also for other requests that ask whether they are the same
+	keys     fingerprint.Keys
+	keysErr  error
+
+	flight *calls.Flight // while the call is under way; nil: nobody else need know
+	shared *calls.Answer // this request's share of an answer; nil: it has one of its own
 
 	history []attempt
 	only    [1]attempt // where the usual history has its place
@@ -55,6 +62,7 @@ type exchange struct {
 type pause struct {
 	length time.Duration
 	source string // none, backoff, hint, gate: as envelopes and metrics name it
+	over   func() // gives back the retry's place among those of the account; nil: it has none
 }
 
 // smear is the time over which a crowd that was held is let out.
@@ -73,19 +81,37 @@ const (
 func (x *exchange) RoundTrip(out *http.Request) (*http.Response, error) {
 	x.prepare()
 	x.history = x.only[:0]
+	if resp, stop := x.recall(out); resp != nil {
+		return resp, nil
+	} else if stop == retry.Canceled {
+		return nil, x.hungUp()
+	}
+	if x.costly() {
+		x.flight = x.account.Calls.Enter(x.call())
+	}
 	x.stop = x.run(out)
 	if x.stop == retry.Canceled {
-		x.outcome = ClientGone
-		return nil, context.Cause(x.in.Context())
+		x.rescue(out)
+		return nil, x.hungUp()
 	}
-	return x.conclude(out), nil
+	resp := x.conclude(out)
+	x.land(resp)
+	return resp, nil
+}
+
+// hungUp ends a request whose worker has gone.
+func (x *exchange) hungUp() error {
+	x.stop, x.outcome = retry.Canceled, ClientGone
+	return context.Cause(x.in.Context())
 }
 
 // run is the loop: pass the gate and the breaker, try, decide, wait. It returns why there is no further attempt.
 func (x *exchange) run(out *http.Request) retry.Stop {
 	before := pause{source: fromNone}
-	giveBack := func() {} // ends the retry that the purse counts
-	defer func() { giveBack() }()
+	defer func() { before.end() }()
+	if !x.fits(0) {
+		return retry.Elapsed // the upload, or waiting for another's answer, took it all
+	}
 	for n := 1; ; n++ {
 		stop := x.passGate(&before)
 		if stop != retry.Continue {
@@ -96,22 +122,13 @@ func (x *exchange) run(out *http.Request) retry.Stop {
 			return stop
 		}
 		x.try(out, permit, n, before)
-		giveBack()
-		giveBack = func() {}
+		before.end()
 		if x.gone() {
 			return retry.Canceled
 		}
-		verdict := x.history[n-1].verdict
-		before, stop = x.next(n, verdict)
+		before, stop = x.next(n, x.history[n-1].verdict)
 		if stop != retry.Continue {
 			return stop
-		}
-		if verdict.Class == classify.Transient {
-			give, ok := x.account.Purse.Take(x.policy.PurseRatio, x.policy.PurseFloor)
-			if !ok {
-				return retry.Crowded
-			}
-			giveBack = give
 		}
 		if x.last != nil && !x.last.complete {
 			x.last.discard()
@@ -120,12 +137,23 @@ func (x *exchange) run(out *http.Request) retry.Stop {
 	}
 }
 
+// end gives a retry's place back, once.
+func (p *pause) end() {
+	if p.over != nil {
+		p.over()
+		p.over = nil
+	}
+}
+
 // next decides, once and in this order: is the answer final, would a repetition be safe, are there attempts left, does the wait fit, would
-// the circuit let us in after it.
+// the circuit let us in after it, may this account have one more retry at one time.
 func (x *exchange) next(n int, v classify.Verdict) (pause, retry.Stop) {
 	a := x.account
 	if v.Wait > 0 {
 		x.notBefore = time.Now().Add(v.Wait)
+	}
+	if x.history[n-1].mended {
+		return pause{source: fromNone}, retry.Continue // there is nothing to wait for
 	}
 	tries := x.policy.MaxAttempts
 	switch {
@@ -137,7 +165,7 @@ func (x *exchange) next(n int, v classify.Verdict) (pause, retry.Stop) {
 	case !v.Class.Retryable():
 		return pause{}, retry.Final
 	}
-	throttled := v.Class == classify.Throttle && !a.TripOnRate
+	throttled := v.Class == classify.Throttle && !a.TripOnThrottle
 	if !x.repeatable(x.history[n-1]) {
 		return pause{}, retry.Unsafe
 	}
@@ -164,16 +192,23 @@ func (x *exchange) next(n int, v classify.Verdict) (pause, retry.Stop) {
 		x.notBefore = later(x.notBefore, time.Now().Add(open))
 		return pause{}, retry.Breaker
 	}
-	source := fromBackoff
+	next := pause{length: wait, source: fromBackoff}
 	if v.Wait > 0 {
-		source = fromHint
+		next.source = fromHint
 	}
-	return pause{wait, source}, retry.Continue
+	if v.Class == classify.Transient {
+		over, ok := a.Purse.Take(x.policy.PurseRatio, x.policy.PurseFloor)
+		if !ok {
+			return pause{}, retry.Crowded
+		}
+		next.over = over
+	}
+	return next, retry.Continue
 }
 
 // repeatable reports whether making the call again cannot do its work twice, as far as the policy cares.
 func (x *exchange) repeatable(last attempt) bool {
-	if x.policy.Ambiguous == RepeatAlways || !last.unknown {
+	if x.policy.Ambiguous == RepeatAlways || !last.ambiguous {
 		return true
 	}
 	if x.policy.Ambiguous == RepeatNever {
@@ -187,7 +222,7 @@ func (x *exchange) repeatable(last attempt) bool {
 func (x *exchange) passGate(p *pause) retry.Stop {
 	gate := x.account.Gates.For(x.op.Name)
 	own := *p
-	*p = pause{source: own.source}
+	*p = pause{source: own.source, over: own.over}
 	now := time.Now()
 	for at := gate.Reserve(now.Add(own.length)); at.After(now); at = gate.Reserve(now) {
 		wait, source := at.Sub(now), fromGate

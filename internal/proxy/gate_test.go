@@ -94,7 +94,7 @@ func TestThrottlesThatTripDoNotPause(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := defaults("generic")
 		s.policy.MaxAttempts = 1
-		s.account = func(a *Account) { a.TripOnRate = true }
+		s.account = func(a *Account) { a.TripOnThrottle = true }
 		l := newLab(t, s, step{status: 429, header: "Retry-After: 10"}, step{body: "text"})
 		l.send(t.Context(), call{})
 		require.Zero(t, l.send(t.Context(), call{}).took)

@@ -15,10 +15,18 @@ import (
 // through the record in the defer.
 func (a *Account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{account: a, in: r, start: time.Now()}
+	given := false
 	leave := a.Purse.Enter()
 	defer func() {
+		if !given && x.outcome == Success {
+			x.rescue(nil)
+		}
+		x.land(nil)
 		if x.last != nil {
 			x.last.discard() // settles it, if that is still open
+		}
+		if x.shared != nil {
+			x.shared.Release()
 		}
 		x.report() // may bury the document, so that the body must still be there
 		if x.body != nil {
@@ -40,11 +48,12 @@ func (a *Account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	proxy := httputil.ReverseProxy{
 		Rewrite:      x.rewrite,
 		Transport:    x,
-		BufferPool:   a.Copies,
+		BufferPool:   a.CopyBuffers,
 		ErrorHandler: abort,
-		ErrorLog:     a.Quiet,
+		ErrorLog:     a.ErrorLog,
 	}
 	proxy.ServeHTTP(w, r)
+	given = true
 }
 
 // abort ends the worker's connection. It is called when there is nobody left to answer.
@@ -58,7 +67,7 @@ func (x *exchange) receive(w http.ResponseWriter) *refusal {
 	}
 	began := time.Now()
 	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(x.deadline()) // a writer without a connection has nothing to bound
+	_ = control.SetReadDeadline(x.deadline().Add(-x.policy.leastAttempt())) // a writer without a connection has nothing to bound
 	x.body = x.account.Bodies.Body(x.in.ContentLength)
 	_, err := x.body.ReadFrom(x.in.Body)
 	x.upload = time.Since(began)

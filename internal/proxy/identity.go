@@ -23,10 +23,13 @@ const maxTokened = 1 << 20
 // job.
 func (x *exchange) prepare() {
 	field := x.account.Provider.TokenField
-	if field == "" || x.op.Repeat != provider.WithToken || x.body == nil || x.body.Size() > maxTokened {
+	if field == "" || x.op.Repeat != provider.WithToken {
 		return
 	}
-	body := x.received()
+	body := x.received(maxTokened)
+	if body == nil {
+		return
+	}
 	found, err := jsonstream.Pick(bytes.NewReader(body), []string{field}, maxInstruction)
 	if err != nil {
 		return // no JSON: the provider says so better than we could
@@ -49,7 +52,7 @@ func (x *exchange) callIdentity() string {
 	if x.account.Injection == InjectContent {
 		return ""
 	}
-	return cmp.Or(x.in.Header.Get("Amz-Sdk-Invocation-Id"), x.ask.documentID, uuid.NewString())
+	return cmp.Or(x.in.Header.Get(x.account.Provider.CallID), x.ask.documentID, uuid.NewString())
 }
 
 // newToken is 64 characters of [0-9a-f]: within what AWS takes.
@@ -76,12 +79,15 @@ func withMember(object []byte, name, value string) []byte {
 	return bytes.Join([][]byte{object[:start], member, rest}, nil)
 }
 
-// identify computes the names of the document and of the request, once, and only when something asks: a hash costs as much as a send.
+// identify computes the names of the document and of the request, once, and only when something asks: a hash costs as much as a send. It may
+// be called by others who want to know whether they make the same call.
 func (x *exchange) identify() (fingerprint.Keys, error) {
-	if x.keys != nil {
-		return *x.keys, nil
-	}
-	keys, err := fingerprint.Compute(fingerprint.Request{
+	x.keysOnce.Do(func() { x.keys, x.keysErr = x.computeKeys() })
+	return x.keys, x.keysErr
+}
+
+func (x *exchange) computeKeys() (fingerprint.Keys, error) {
+	return fingerprint.Compute(fingerprint.Request{
 		Kind:              x.account.Provider.Name,
 		Operation:         x.op.Name,
 		Method:            x.in.Method,
@@ -91,9 +97,4 @@ func (x *exchange) identify() (fingerprint.Keys, error) {
 		ProcessingVersion: cmp.Or(x.ask.version, x.account.Version),
 		Body:              func() (io.ReadCloser, error) { return x.openReceived(), nil },
 	}, x.account.Provider.Layout, scrub.Param)
-	if err != nil {
-		return fingerprint.Keys{}, err
-	}
-	x.keys = &keys
-	return keys, nil
 }

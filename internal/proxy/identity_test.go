@@ -91,7 +91,7 @@ func TestATokenStaysTheSameAndIsKeptInTheLetter(t *testing.T) {
 			require.Equal(t, token, tokenOf(t, a.body))
 		}
 		require.Equal(t, token, l.sink.letters[0].Request.Token)
-		require.Equal(t, body, l.sink.bodies[0], "the payload is what the worker sent")
+		requireSame(t, body, l.sink.bodies[0]) // the payload is what the worker sent
 	})
 }
 

@@ -91,8 +91,8 @@ func (s setup) build(t testing.TB, upstream *url.URL, transport http.RoundTrippe
 		Name: "acct", Provider: kind, Upstream: upstream,
 		Policy: func(string) Policy { return s.policy }, Credential: credential.Passthrough(),
 		Breakers: group, Gates: gates, Purse: purse, Transport: transport, Bodies: bodies, MaxBody: s.bodies.MaxBytes,
-		Copies: NewBuffers(32<<10, 8), Sink: sink, Version: "v1", Metrics: NewMetrics(registry).Account("acct", s.kind, purse),
-		Log: zap.New(core), Quiet: log.New(io.Discard, "", 0), Closing: make(chan struct{}), Seed: maphash.MakeSeed(),
+		CopyBuffers: NewBuffers(32<<10, 8), Sink: sink, Version: "v1", Metrics: NewMetrics(registry).Account("acct", s.kind, purse),
+		Log: zap.New(core), ErrorLog: log.New(io.Discard, "", 0), Closing: make(chan struct{}), Seed: maphash.MakeSeed(),
 	}
 	if s.account != nil {
 		s.account(a)

@@ -333,12 +333,15 @@ func TestStories(t *testing.T) {
 			counted: "exhausted_attempts", failures: 2,
 		},
 		{
-			name: "throttles that trip count as failures", change: func(s *setup) { s.account = func(a *Account) { a.TripOnRate = true } }, steps: []step{busy, busy, busy, busy},
+			name: "throttles that trip count as failures", change: func(s *setup) { s.account = func(a *Account) { a.TripOnThrottle = true } }, steps: []step{busy, busy, busy, busy},
 			status: 429, outcome: Exhausted, class: "throttle", code: "rate", gaps: sec(1, 2, 4), took: 7 * time.Second, counted: "exhausted_attempts", failures: 4,
 		},
 		{
 			name: "throttles that trip open the circuit", steps: []step{busy},
-			change: func(s *setup) { s.breaker.FailureThreshold = 1; s.account = func(a *Account) { a.TripOnRate = true } },
+			change: func(s *setup) {
+				s.breaker.FailureThreshold = 1
+				s.account = func(a *Account) { a.TripOnThrottle = true }
+			},
 			status: 429, outcome: CircuitOpen, class: "throttle", code: "rate", counted: "breaker", failures: 1, state: breaker.Open, notBefore: time.Minute,
 		},
 		{

@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/ocr-proxy/ocr-proxy/internal/classify"
 	"github.com/ocr-proxy/ocr-proxy/internal/retry"
 	"github.com/ocr-proxy/ocr-proxy/internal/scrub"
 )
@@ -19,7 +20,7 @@ func (x *exchange) report() {
 		switch last := x.history[len(x.history)-1]; {
 		case last.verdict.Code == codeHungUp:
 			x.outcome = ClientGone
-		case last.unknown && last.err != nil:
+		case last.ambiguous && last.err != nil:
 			x.outcome, x.stop, x.reason = Exhausted, retry.Unsafe, "broken_answer"
 			x.letter = x.bury()
 		}
@@ -65,7 +66,7 @@ func (x *exchange) log(total time.Duration) {
 		if last.requestID != "" {
 			fields = append(fields, zap.String("upstream_request_id", hide(last.requestID)))
 		}
-		if last.verdict.Code != "" {
+		if last.verdict.Class != classify.Success {
 			fields = append(fields, zap.String("error_code", hide(last.verdict.Code)), zap.String("decided_by", last.verdict.Reason))
 		}
 	}

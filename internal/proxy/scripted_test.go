@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -137,9 +138,7 @@ func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.refuses() {
 		w.Header().Set("Connection", "close") // the next attempt has to dial
 	}
-	for k, v := range headerOf(now.header) {
-		w.Header()[k] = v
-	}
+	maps.Copy(w.Header(), headerOf(now.header))
 	if now.missing > 0 {
 		w.Header().Set("Content-Length", strconv.Itoa(len(now.body)+now.missing))
 	}

@@ -89,7 +89,8 @@ func TestSecretsAreWrittenNowhere(t *testing.T) {
 		name   string
 		change func(s *setup)
 		steps  []step
-		echoes bool // the answer is the provider's, who says what he likes
+		ask    string // a further header
+		echoes bool   // the answer is the provider's, who says what he likes
 		hangUp bool
 	}{
 		{name: "success", steps: []step{{body: "text"}}},
@@ -107,6 +108,7 @@ func TestSecretsAreWrittenNowhere(t *testing.T) {
 		{name: "a job that failed", steps: []step{{body: `{"a":1}`, header: jsonType}}, change: func(s *setup) {
 			s.account = func(a *Account) { a.Rules = classify.Table{{Status: 200, Class: classify.Permanent}} }
 		}},
+		{name: "rejected", ask: "|Ocr-Proxy-Timeout: soon"},
 		{name: "circuit open", change: func(s *setup) { s.breaker.FailureThreshold = 1 }, steps: []step{{refuse: true}}},
 		{name: "the worker hangs up", steps: []step{{hang: true}}, hangUp: true},
 		{name: "the store fails", steps: []step{{status: 400}}, change: func(s *setup) {
@@ -133,6 +135,7 @@ func TestSecretsAreWrittenNowhere(t *testing.T) {
 						ctx = leaveAfter(t, time.Second)
 					}
 					asked := guarded(t, contentType)
+					asked.header += c.ask
 					r := l.send(ctx, asked)
 					l.quiet()
 					if !c.echoes {

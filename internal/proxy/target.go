@@ -12,11 +12,7 @@ func (x *exchange) rewrite(r *httputil.ProxyRequest) {
 	r.Out.URL = target(x.account.Upstream, r.In.URL, r.In.RequestURI)
 	r.Out.Host = x.account.Upstream.Host
 	h := r.Out.Header
-	for name := range h {
-		if strings.HasPrefix(name, instructionPrefix) {
-			delete(h, name)
-		}
-	}
+	dropInstructions(h)
 	delete(h, "Expect") // the body is here: there is nothing to ask for
 	delete(h, "Http2-Settings")
 	if accept := h["Accept-Encoding"]; len(accept) > 0 {
@@ -25,6 +21,15 @@ func (x *exchange) rewrite(r *httputil.ProxyRequest) {
 			h["Accept-Encoding"] = []string{"gzip"}
 		} else {
 			h["Accept-Encoding"] = []string{"identity"}
+		}
+	}
+}
+
+// dropInstructions removes what is said between workers and this proxy.
+func dropInstructions(h http.Header) {
+	for name := range h {
+		if strings.HasPrefix(name, instructionPrefix) {
+			delete(h, name)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"crypto/sha256"
 	"strconv"
 	"testing"
 
@@ -23,4 +24,10 @@ func atoi(t *testing.T, s string) int {
 	n, err := strconv.Atoi(s)
 	require.NoError(t, err)
 	return n
+}
+
+// requireSame asserts that two texts are equal byte for byte, without writing them out when they are not.
+func requireSame(t *testing.T, want, got string) {
+	t.Helper()
+	require.Equal(t, sha256.Sum256([]byte(want)), sha256.Sum256([]byte(got)))
 }

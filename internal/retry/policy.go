@@ -2,7 +2,6 @@
 package retry
 
 import (
-	"context"
 	"math/rand/v2"
 	"time"
 )
@@ -111,19 +110,4 @@ func Uniform(ceiling time.Duration) time.Duration {
 		return 0
 	}
 	return rand.N(ceiling + 1) //nolint:gosec // spreading a crowd needs no secrecy
-}
-
-// Sleep waits for d or until the context ends, and returns the context's cause in that case. A wait of zero or less returns at once.
-func Sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return context.Cause(ctx)
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

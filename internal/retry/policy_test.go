@@ -1,10 +1,7 @@
 package retry_test
 
 import (
-	"context"
-	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -76,23 +73,6 @@ func TestFullJitterIsUniform(t *testing.T) {
 	}
 	require.InDelta(t, 0.5, sum.Seconds()/draws, 0.03)
 	require.InDelta(t, 0.25, float64(low)/draws, 0.04)
-}
-
-func TestSleep(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		start := time.Now()
-		require.NoError(t, retry.Sleep(t.Context(), 5*time.Second))
-		require.Equal(t, 5*time.Second, time.Since(start))
-
-		gone := errors.New("gone")
-		ctx, cancel := context.WithCancelCause(t.Context())
-		time.AfterFunc(time.Second, func() { cancel(gone) })
-		start = time.Now()
-		require.ErrorIs(t, retry.Sleep(ctx, time.Hour), gone)
-		require.Equal(t, time.Second, time.Since(start))
-		require.ErrorIs(t, retry.Sleep(ctx, 0), gone, "a wait of nothing still tells that the context has ended")
-	})
 }
 
 func TestPurse(t *testing.T) {

@@ -7,67 +7,123 @@ import (
 	"io"
 	"mime"
 	"mime/multipart"
+	"net/url"
 	"strings"
 )
 
-// maxForm bounds the form that Form can look through, in bytes; a larger one is refused rather than stored with a credential in it.
-const maxForm = 64 << 20
+// Secret is a credential that was found in a form, and the name of its field.
+type Secret struct{ Name, Value string }
 
-// ErrFormTooLarge says that a form is too large to be searched for credentials.
-var ErrFormTooLarge = errors.New("the form is too large to cut a credential out of it")
+const (
+	// maxForm bounds the form that a credential is cut out of, in bytes; a larger one cannot be kept.
+	maxForm = 64 << 20
+	// maxSecret bounds what is read of one credential in a form, in bytes.
+	maxSecret = 4 << 10
+)
 
-// IsForm reports whether a content type is one whose fields may carry a credential.
-func IsForm(contentType string) bool {
-	media, _, err := mime.ParseMediaType(contentType)
-	return err == nil && (media == "application/x-www-form-urlencoded" || media == "multipart/form-data")
-}
+// ErrFormTooLarge says that a form holds a credential and is too large to cut it out.
+var ErrFormTooLarge = errors.New("the form holds a credential and is too large to cut it out")
 
-// Form cuts the credential fields out of an urlencoded or multipart form. Where no name is returned there is
-// none, and the body can be kept as it is. The other fields stay byte for byte.
-func Form(contentType string, body io.Reader) (clean []byte, cut []string, err error) {
+// FormSecrets finds the credentials in the fields of an urlencoded or multipart form of any size, in bounded memory. A body that is no form
+// holds none, and so does one that cannot be read as what it says it is: nobody could have used a credential in it.
+func FormSecrets(contentType string, body io.Reader) ([]Secret, error) {
 	media, params, err := mime.ParseMediaType(contentType)
 	if err != nil {
-		return nil, nil, nil //nolint:nilerr // what is no form has no fields
-	}
-	data, err := io.ReadAll(io.LimitReader(body, maxForm+1))
-	if err != nil {
-		return nil, nil, err
-	}
-	if len(data) > maxForm {
-		return nil, nil, ErrFormTooLarge
+		return nil, nil //nolint:nilerr // what is no form has no fields
 	}
 	switch media {
 	case "application/x-www-form-urlencoded":
-		text, names := Query(string(data))
-		if len(names) == 0 {
-			return nil, nil, nil
-		}
-		return []byte(text), names, nil
+		return pairSecrets(body)
 	case "multipart/form-data":
-		return multipartForm(data, params["boundary"])
+		return partSecrets(multipart.NewReader(body, params["boundary"]))
 	}
-	return nil, nil, nil
+	return nil, nil
 }
 
-// multipartForm works on the raw text between the boundaries, so that what stays is exactly what was sent.
-func multipartForm(data []byte, boundary string) (clean []byte, cut []string, err error) {
+// pairSecrets reads name=value pairs and keeps no more of each than a credential has.
+func pairSecrets(body io.Reader) ([]Secret, error) {
+	var (
+		found []Secret
+		pair  []byte
+	)
+	r := bufio.NewReader(body)
+	for {
+		b, err := r.ReadByte()
+		if err == nil && b != '&' && b != ';' {
+			if len(pair) < 2*maxSecret {
+				pair = append(pair, b)
+			}
+			continue
+		}
+		if name := paramName(string(pair)); Param(name) {
+			_, value, _ := strings.Cut(string(pair), "=")
+			found = append(found, Secret{name, value})
+			if plain, err := url.QueryUnescape(value); err == nil && plain != value {
+				found = append(found, Secret{name, plain})
+			}
+		}
+		pair = pair[:0]
+		switch {
+		case errors.Is(err, io.EOF):
+			return found, nil
+		case err != nil:
+			return nil, err
+		}
+	}
+}
+
+func partSecrets(parts *multipart.Reader) ([]Secret, error) {
+	var found []Secret
+	for {
+		part, err := parts.NextRawPart()
+		if err != nil {
+			return found, nil //nolint:nilerr // the end, or no multipart form
+		}
+		if !Param(part.FormName()) {
+			continue
+		}
+		value, err := io.ReadAll(io.LimitReader(part, maxSecret))
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, Secret{part.FormName(), string(value)})
+	}
+}
+
+// CutForm takes the credential fields out of a form. The other fields stay byte for byte.
+func CutForm(contentType string, body io.Reader) ([]byte, error) {
+	media, params, err := mime.ParseMediaType(contentType)
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(io.LimitReader(body, maxForm+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > maxForm {
+		return nil, ErrFormTooLarge
+	}
+	if media == "multipart/form-data" {
+		return cutParts(data, params["boundary"]), nil
+	}
+	clean, _ := Query(string(data))
+	return []byte(clean), nil
+}
+
+// cutParts works on the raw text between the boundaries, so that what stays is exactly what was sent.
+func cutParts(data []byte, boundary string) []byte {
 	if boundary == "" {
-		return nil, nil, nil
+		return data
 	}
 	delimiter := []byte("--" + boundary)
 	sections := bytes.Split(data, delimiter)
 	kept := sections[:0:0]
 	for i, section := range sections {
-		if name := fieldName(section); i > 0 && Param(name) {
-			cut = append(cut, name)
-			continue
+		if i == 0 || !Param(fieldName(section)) {
+			kept = append(kept, section)
 		}
-		kept = append(kept, section)
 	}
-	if len(cut) == 0 {
-		return nil, nil, nil
-	}
-	return bytes.Join(kept, delimiter), cut, nil
+	return bytes.Join(kept, delimiter)
 }
 
 // fieldName is the name of the form field in one section of a multipart body, or "".

@@ -2,6 +2,7 @@ package scrub_test
 
 import (
 	"bytes"
+	"io"
 	"mime/multipart"
 	"net/http"
 	"strings"
@@ -58,11 +59,40 @@ func TestEchoedSecretsAreReplaced(t *testing.T) {
 	require.Equal(t, `key [redacted] is bad, so are [redacted] and [redacted] and [redacted]; visible1 application/pdf`, got)
 }
 
+func TestURLsInATextAreCleaned(t *testing.T) {
+	t.Parallel()
+	v := scrub.FromRequest(nil, "")
+	for text, want := range map[string]string{
+		"no url": "no url",
+		`fetch "https://u:pw@host/a?x=1&sig=SECRET&y=2#f" failed`: `fetch "https://[redacted]@host/a?x=1&y=2[redacted]#f" failed`,
+		"see https://host/a?x=1 and http://b":                     "see https://host/a?x=1 and http://b",
+		"redis://:pw@host:1":                                      "redis://[redacted]@host:1",
+		"odd ://":                                                 "odd ://",
+	} {
+		require.Equal(t, want, v.Text(text))
+	}
+}
+
+// The order in which secrets were collected must not decide whether the rest of a longer one stays readable.
+func TestLongerSecretsGoFirst(t *testing.T) {
+	t.Parallel()
+	for _, order := range [][]string{{"secret1", "secret1-and-more"}, {"secret1-and-more", "secret1"}} {
+		v := scrub.FromRequest(nil, "")
+		for _, s := range order {
+			v.Add(s)
+		}
+		require.Equal(t, "[redacted] [redacted]", v.Text("secret1-and-more secret1"))
+	}
+}
+
 func TestForm(t *testing.T) {
 	t.Parallel()
-	clean, cut, err := scrub.Form("application/x-www-form-urlencoded", strings.NewReader("apikey=K&language=eng&url=http%3A%2F%2Fx"))
+	const urlencoded = "application/x-www-form-urlencoded"
+	found, err := scrub.FormSecrets(urlencoded, strings.NewReader("apikey=K%2B1&language=eng&url=http%3A%2F%2Fx"))
 	require.NoError(t, err)
-	require.Equal(t, []string{"apikey"}, cut)
+	require.Equal(t, []scrub.Secret{{"apikey", "K%2B1"}, {"apikey", "K+1"}}, found)
+	clean, err := scrub.CutForm(urlencoded, strings.NewReader("apikey=K&language=eng&url=http%3A%2F%2Fx"))
+	require.NoError(t, err)
 	require.Equal(t, "language=eng&url=http%3A%2F%2Fx", string(clean))
 
 	var body bytes.Buffer
@@ -74,9 +104,11 @@ func TestForm(t *testing.T) {
 	_, err = f.Write([]byte("\x89PNG\r\n\r\nname=\"apikey\""))
 	require.NoError(t, err)
 	require.NoError(t, w.Close())
-	clean, cut, err = scrub.Form(w.FormDataContentType(), bytes.NewReader(body.Bytes()))
+	found, err = scrub.FormSecrets(w.FormDataContentType(), bytes.NewReader(body.Bytes()))
 	require.NoError(t, err)
-	require.Equal(t, []string{"apikey"}, cut)
+	require.Equal(t, []scrub.Secret{{"apikey", "THE-KEY"}}, found)
+	clean, err = scrub.CutForm(w.FormDataContentType(), bytes.NewReader(body.Bytes()))
+	require.NoError(t, err)
 	require.NotContains(t, string(clean), "THE-KEY")
 	form, err := multipart.NewReader(bytes.NewReader(clean), w.Boundary()).ReadForm(1 << 20)
 	require.NoError(t, err, "what is left is still a form")
@@ -85,22 +117,45 @@ func TestForm(t *testing.T) {
 	require.EqualValues(t, len("\x89PNG\r\n\r\nname=\"apikey\""), form.File["file"][0].Size)
 
 	for _, other := range []string{"application/json", "", "multipart/form-data", "bad/"} {
-		clean, cut, err = scrub.Form(other, strings.NewReader("apikey=K"))
+		found, err = scrub.FormSecrets(other, strings.NewReader("apikey=K"))
 		require.NoError(t, err)
-		require.Empty(t, cut)
-		require.Nil(t, clean)
+		require.Empty(t, found)
 	}
+}
+
+// A form without a credential may be of any size: only its names are looked at.
+func TestLargeFormsAreSearchedInBoundedMemory(t *testing.T) {
+	t.Parallel()
+	endless := io.LimitReader(zeros{}, 4<<20)
+	found, err := scrub.FormSecrets("application/x-www-form-urlencoded", io.MultiReader(strings.NewReader("a="), endless, strings.NewReader("&key=K")))
+	require.NoError(t, err)
+	require.Equal(t, []scrub.Secret{{"key", "K"}}, found)
+	_, err = scrub.CutForm("application/x-www-form-urlencoded", io.MultiReader(strings.NewReader("key=K&a="), io.LimitReader(zeros{}, 65<<20)))
+	require.ErrorIs(t, err, scrub.ErrFormTooLarge)
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = '0'
+	}
+	return len(p), nil
 }
 
 func FuzzForm(f *testing.F) {
 	f.Add("multipart/form-data; boundary=x", "--x\r\nContent-Disposition: form-data; name=apikey\r\n\r\nK\r\n--x--\r\n")
 	f.Add("application/x-www-form-urlencoded", "apikey=K&a=%zz")
 	f.Fuzz(func(t *testing.T, contentType, body string) {
-		clean, cut, err := scrub.Form(contentType, strings.NewReader(body))
+		found, err := scrub.FormSecrets(contentType, strings.NewReader(body))
 		require.NoError(t, err)
-		if len(cut) == 0 {
-			require.Nil(t, clean, "without a credential the body is kept as it is")
+		if len(found) == 0 {
+			return
 		}
-		require.LessOrEqual(t, len(clean), len(body))
+		clean, err := scrub.CutForm(contentType, strings.NewReader(body))
+		require.NoError(t, err)
+		left, err := scrub.FormSecrets(contentType, bytes.NewReader(clean))
+		require.NoError(t, err)
+		require.Empty(t, left, "nothing is left of them in %q", clean)
 	})
 }

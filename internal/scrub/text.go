@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // Redacted stands where a credential was.
@@ -94,10 +95,52 @@ func (v *Values) Add(secret string) {
 	}
 }
 
-// Text replaces every collected secret in a text, and the userinfo and credential parameters of any URL in it.
+// Text replaces every collected secret in a text, and takes userinfo and credential parameters out of every URL in it.
 func (v *Values) Text(text string) string {
+	slices.SortFunc(v.secrets, func(a, b string) int { return len(b) - len(a) }) // one may begin with another
 	for _, s := range v.secrets {
 		text = strings.ReplaceAll(text, s, Redacted)
 	}
-	return text
+	return urls(text)
+}
+
+// urls cleans the URLs in a text.
+func urls(text string) string {
+	var out strings.Builder
+	for {
+		at := strings.Index(text, "://")
+		if at < 0 {
+			out.WriteString(text)
+			return out.String()
+		}
+		out.WriteString(text[:at+3])
+		text = text[at+3:]
+		end := strings.IndexFunc(text, func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune(`"'<>\^|{}`+"`", r) })
+		if end < 0 {
+			end = len(text)
+		}
+		rest := text[:end]
+		text = text[end:]
+		authority, path := rest, ""
+		if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+			authority, path = rest[:i], rest[i:]
+		}
+		if i := strings.LastIndexByte(authority, '@'); i >= 0 {
+			authority = Redacted + authority[i:]
+		}
+		out.WriteString(authority)
+		if before, query, ok := strings.Cut(path, "?"); ok {
+			query, fragment, hasFragment := strings.Cut(query, "#")
+			clean, cut := Query(query)
+			out.WriteString(before + "?" + clean)
+			if len(cut) > 0 {
+				out.WriteString(Redacted)
+			}
+			if hasFragment {
+				out.WriteString("#" + fragment)
+			}
+		} else {
+			out.WriteString(path)
+		}
+	}
 }

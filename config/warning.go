@@ -1,0 +1,39 @@
+package config
+
+import (
+	"maps"
+	"slices"
+)
+
+// Warnings returns what is allowed and hardly meant: values of which one makes the other pointless. The configuration
+// works all the same. Nil means that there is nothing to say.
+func (c *Config) Warnings() []Problem {
+	var found problems
+	top := scope{checker: &checker{cfg: c, found: &found}}
+	top.doubtful(c.Retry)
+	for i, p := range c.Providers {
+		top.entry(i).doubtful(p.Retry)
+	}
+	found.explain(c, nil)
+	return found
+}
+
+func (s scope) doubtful(r Retry) {
+	s.doubtfulTimes("retry", r.For(""))
+	for _, name := range slices.Sorted(maps.Keys(r.Operations)) {
+		if o := r.Operations[name]; o.AttemptTimeout != nil || o.TotalBudget != nil || o.BaseDelay != nil || o.CapDelay != nil {
+			s.doubtfulTimes("retry.operations."+name, r.For(name))
+		}
+	}
+}
+
+func (s scope) doubtfulTimes(path string, r Retry) {
+	if r.AttemptTimeout > r.TotalBudget {
+		s.report(path+".attempt_timeout", "%s is more than total_budget (%s), which ends the attempt first; raise total_budget or lower attempt_timeout",
+			formatDuration(r.AttemptTimeout), formatDuration(r.TotalBudget))
+	}
+	if r.BaseDelay > r.CapDelay {
+		s.report(path+".base_delay", "%s is more than cap_delay (%s), which cuts every wait; raise cap_delay or lower base_delay",
+			formatDuration(r.BaseDelay), formatDuration(r.CapDelay))
+	}
+}

@@ -1,0 +1,199 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/ocr-proxy/ocr-proxy/internal/calls"
+	"github.com/ocr-proxy/ocr-proxy/internal/classify"
+	"github.com/ocr-proxy/ocr-proxy/internal/provider"
+	"github.com/ocr-proxy/ocr-proxy/internal/retry"
+)
+
+// The fixed words for answers that cost no call of their own.
+const (
+	reasonJoined  = "joined"  // the same call was under way: its answer
+	reasonRescued = "rescued" // the same call was answered when its worker had gone: that answer
+	reasonBuried  = "buried"  // the client library repeats a call that was just buried, and nothing has changed
+)
+
+// costly reports whether the request is one that is paid for and whose answer can be kept: then it is worth knowing when it is made twice, and
+// worth finishing when its worker hangs up.
+func (x *exchange) costly() bool {
+	return x.account.Calls.On() && x.in.Method == http.MethodPost && x.body != nil && x.op.Name != provider.Other && (x.op.Judged || x.op.Repeat != provider.Always)
+}
+
+// call tells this request from others.
+func (x *exchange) call() calls.Call {
+	p := x.account.Provider
+	c := calls.Call{
+		Account: x.account.Name, Credential: x.circuit.key, Operation: x.op.Name, Size: x.body.Size(),
+		Print: func() (string, error) {
+			keys, err := x.identify()
+			return keys.Fingerprint, err
+		},
+	}
+	if p.CallID != "" {
+		c.ID = x.in.Header.Get(p.CallID)
+	}
+	if p.Again != nil {
+		c.Again = p.Again(x.in.Header)
+	}
+	return c
+}
+
+// recall answers a request from what is known of the same call, if anything is. The stop is Canceled when the worker hung up over it.
+func (x *exchange) recall(out *http.Request) (*http.Response, retry.Stop) {
+	if !x.costly() {
+		return nil, retry.Continue
+	}
+	call := x.call()
+	kept, err := x.account.Calls.Take(call)
+	if err != nil {
+		return nil, retry.Continue // a body that cannot be read will say so itself
+	}
+	switch {
+	case kept == nil:
+	case !kept.Buried:
+		return x.retell(out, kept, reasonRescued), retry.Continue
+	case kept.Lasting || x.circuit.wait() > 0:
+		return x.retell(out, kept, reasonBuried), retry.Continue
+	default:
+		kept.Release()
+	}
+	ctx, cancel := context.WithDeadlineCause(x.in.Context(), x.deadline(), &classify.TimeoutError{What: "total budget", After: x.policy.Total})
+	defer cancel()
+	joined, err := x.account.Calls.Join(ctx, call)
+	switch {
+	case err != nil && x.gone():
+		return nil, retry.Canceled
+	case joined == nil:
+		return nil, retry.Continue // nothing to join, or its time ran out: the loop finds out what is left of this request's
+	}
+	return x.retell(out, joined, reasonJoined), retry.Continue
+}
+
+// retell makes this worker's answer of one that another was given, or was to be given.
+func (x *exchange) retell(out *http.Request, a *calls.Answer, reason string) *http.Response {
+	x.stop, x.shared = retry.Final, a
+	h := a.Header.Clone()
+	x.outcome, x.reason, x.status = Outcome(h.Get("Ocr-Proxy-Outcome")), reason, a.Status
+	if story, ok := a.Story.(told); ok && x.outcome != Success {
+		// The letter is raised with the history that it has: nothing new was tried.
+		x.history, x.err, x.stop, x.notBefore = story.history, story.err, story.stop, story.notBefore
+		x.letter = x.bury()
+		x.history, x.notBefore = nil, time.Time{}
+	}
+	h.Del("Ocr-Proxy-Class")
+	h.Del("Ocr-Proxy-Ambiguous")
+	x.describe(h, 0)
+	return &http.Response{
+		StatusCode: a.Status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: h,
+		Body: a.Open(), ContentLength: a.Size(), Request: out,
+	}
+}
+
+// told is what a buried answer needs for its letter to be raised.
+type told struct {
+	history   []attempt
+	err       error
+	stop      retry.Stop
+	notBefore time.Time
+}
+
+// land ends the flight of a costly request: whoever waits for the same call gets its answer, and an answer that its worker did not take, or
+// that was buried, is kept for the client library's own retry. It may be called again once it is known that the worker did not take it.
+func (x *exchange) land(resp *http.Response) {
+	f := x.flight
+	if f == nil {
+		return
+	}
+	x.flight = nil
+	keep := resp != nil && x.keeps()
+	f.Land(func(wanted bool) *calls.Answer {
+		if resp == nil || !wanted && !keep {
+			return nil
+		}
+		return x.share(resp)
+	})
+	if keep && x.shared != nil {
+		x.keep()
+	}
+}
+
+// keeps reports whether an answer is worth keeping although its worker is there, or because it has gone.
+func (x *exchange) keeps() bool {
+	switch x.outcome {
+	case Success:
+		return x.gone()
+	case Permanent, CircuitOpen:
+		c := x.call()
+		return c.ID != "" || x.account.Provider.Again != nil
+	case Exhausted, Review, Rejected, ClientGone:
+	}
+	return false
+}
+
+// keep stores the shared answer for the same call.
+func (x *exchange) keep() {
+	if err := x.account.Calls.Keep(x.call(), x.shared); err != nil {
+		x.account.Log.Warn("an answer could not be kept for the next retry", zap.String("provider", x.account.Name), zap.Error(err))
+	}
+}
+
+// rescue keeps a good answer that was ready when its worker had gone, or went while it was given.
+func (x *exchange) rescue(out *http.Request) {
+	if x.flight == nil && x.shared == nil && (x.last == nil || x.last.held == nil) || !x.costly() {
+		return
+	}
+	if n := len(x.history); n == 0 || x.history[n-1].verdict.Class != classify.Success {
+		x.land(nil)
+		return
+	}
+	x.outcome = Success
+	if x.flight != nil {
+		x.land(x.dress(x.final(out)))
+		return
+	}
+	if x.shared == nil {
+		x.share(x.last.resp)
+	}
+	if x.shared != nil {
+		x.keep()
+	}
+}
+
+// share makes an answer that several can be given, if its body is at hand as a whole.
+func (x *exchange) share(resp *http.Response) *calls.Answer {
+	var a *calls.Answer
+	switch {
+	case x.last != nil && resp == x.last.resp && x.last.held != nil:
+		a = calls.NewAnswer(resp.StatusCode, resp.Header.Clone(), x.last.held)
+		x.last.held = nil // the answer releases it
+	case x.last != nil && resp == x.last.resp && !x.last.complete && !x.last.empty():
+		return nil // on its way to the worker, from whom it cannot be had again
+	default:
+		text, err := io.ReadAll(resp.Body) // in memory: an error that was kept whole, or the proxy's own answer
+		if err != nil {
+			return nil
+		}
+		resp.Body = io.NopCloser(bytes.NewReader(text))
+		body := x.account.Bodies.Body(int64(len(text)))
+		if _, err := body.ReadFrom(bytes.NewReader(text)); err != nil {
+			body.Release()
+			return nil
+		}
+		a = calls.NewAnswer(resp.StatusCode, resp.Header.Clone(), body)
+	}
+	if x.outcome != Success {
+		a.Buried, a.Lasting = true, x.outcome == Permanent
+		a.Story = told{append([]attempt(nil), x.history...), x.err, x.stop, x.notBefore}
+	}
+	x.shared = a
+	return a
+}
