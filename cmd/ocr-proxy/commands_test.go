@@ -26,7 +26,7 @@ func TestCheck(t *testing.T) {
 	key := "MISTRAL_API_KEY=planted-key-5f2c"
 	code, stdout, stderr := command(t, "", []string{key, "OCR_PROXY_RETRY_CAP_DELAY=7s"}, "check", "--config", file(t, "good.yaml", goodConfig))
 	require.Zero(t, code, stderr)
-	require.Empty(t, stderr)
+	require.Equal(t, "ok: 1 account: acct on 127.0.0.1:8085\n", stderr)
 	require.Contains(t, stdout, "max_attempts: 3")
 	require.Contains(t, stdout, "cap_delay: 7s", "the environment overrides")
 	require.Contains(t, stdout, "drain_timeout", "defaults are shown")
@@ -36,6 +36,11 @@ func TestCheck(t *testing.T) {
 	code, again, stderr := command(t, "", []string{key}, "check", "--config", effective)
 	require.Zero(t, code, stderr)
 	require.Equal(t, stdout, again, "what is printed is itself a configuration")
+
+	doubtful := strings.ReplaceAll(goodConfig, "max_attempts: 3", "total_budget: 30s, base_delay: 40s")
+	code, _, stderr = command(t, "", []string{key}, "check", "--config", file(t, "doubtful.yaml", doubtful))
+	require.Zero(t, code)
+	require.Regexp(t, `^warning: retry\.attempt_timeout: 60s .*\nwarning: retry\.base_delay: 40s .*\nok: 1 account`, stderr)
 
 	bad := strings.ReplaceAll(goodConfig, "max_attempts: 3", "max_attempts: 0, base_delay: 30, colour: red") + "  - {name: acct, kind: tesseract, listen: nowhere}\n"
 	code, stdout, stderr = command(t, "", []string{key}, "check", "--config", file(t, "bad.yaml", bad))
@@ -125,7 +130,27 @@ func TestCommandLinesThatMakeNoSense(t *testing.T) {
 		args []string
 		want []string
 	}{
-		{[]string{"serv"}, []string{`"serv"`, "ocr-proxy --help"}},
+		{[]string{"serv"}, []string{`"serv"`, "did you mean serve?", "ocr-proxy --help"}},
+		{[]string{"dlq", "lst"}, []string{`"lst"`, "did you mean list?", "ocr-proxy dlq --help"}},
+		{[]string{"dlq", "replay", "--provider", "acct", "--config", "x.yaml"}, []string{"replay is not built yet", "docs/dead-letters.md"}},
+		{[]string{"dlq", "prune"}, []string{"prune is not built yet"}},
+		{[]string{"sim"}, []string{"textract", "ocr-proxy sim --help"}},
+		{[]string{"sim", "--kind", "tesseract"}, []string{"tesseract", "textract"}},
+		{[]string{"sim", "--kind", "azure", "--outage", "soon"}, []string{"soon"}},
+		{[]string{"demo", "--documents", "3"}, []string{"give 20 to 200"}},
+		{[]string{"quality"}, []string{"quality is not built yet"}},
+		{[]string{"check", "x.yaml"}, []string{"did you mean --config x.yaml?", "ocr-proxy check --help"}},
+		{[]string{"serve", "x.yaml"}, []string{"did you mean --config x.yaml?"}},
+		{[]string{"health", "x.yaml"}, []string{"did you mean --config x.yaml?"}},
+		{[]string{"dlq", "list", "x.yaml"}, []string{"did you mean --config x.yaml?"}},
+		{[]string{"check", "--config", "x.yaml", "y.yaml"}, []string{`"y.yaml" is not expected`}},
+		{[]string{"dlq", "list"}, []string{"--dir DIR or --config FILE", "ocr-proxy dlq list --help"}},
+		{[]string{"dlq", "list", "--dir", ".", "--class", "slow"}, []string{`"slow"`, "throttle, transient, permanent", "soft"}},
+		{[]string{"dlq", "top", "--dir", ".", "--outcome", "success"}, []string{`"success"`, "permanent, exhausted, circuit_open, review"}},
+		{[]string{"dlq", "verify", "--dir", ".", "--output", "yaml"}, []string{"table, json"}},
+		{[]string{"dlq", "show", "--dir", "."}, []string{"say which letter"}},
+		{[]string{"dlq", "show", "--dir", ".", "a", "b"}, []string{`"b"`}},
+		{[]string{"dlq", "show", "--dir", ".", "0192d3"}, []string{"0192d3", "first 8 characters"}},
 		{[]string{"serve"}, []string{"config"}},
 		{[]string{"check", "--colour"}, []string{"--colour", "ocr-proxy check --help"}},
 		{[]string{"explain", "--kind", "tesseract", "--status", "400"}, []string{"tesseract", "textract", "ocr-proxy explain --help"}},
@@ -160,9 +185,11 @@ func TestHelp(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	t.Parallel()
-	code, stdout, _ := command(t, "", nil, "version")
-	require.Zero(t, code)
-	require.Regexp(t, `^ocr-proxy \S* ?\(commit \S+, go1\.\S+ \w+/\w+\)\n$`, stdout)
+	for _, way := range []string{"version", "--version"} {
+		code, stdout, _ := command(t, "", nil, way)
+		require.Zero(t, code)
+		require.Regexp(t, `^ocr-proxy \S* ?\(commit \S+, go1\.\S+ \w+/\w+\)\n$`, stdout, way)
+	}
 }
 
 func TestHealth(t *testing.T) {
@@ -177,7 +204,7 @@ func TestHealth(t *testing.T) {
 	_, port, _ := strings.Cut(address, ":")
 	ask := func(listen string) (int, string) {
 		config := fmt.Sprintf("admin: {listen: %q}\n", listen) + goodConfig
-		code, _, stderr := command(t, "", []string{"MISTRAL_API_KEY=k1k2k3k4"}, "health", "--config", file(t, "c.yaml", config))
+		code, _, stderr := command(t, "", nil, "health", "--config", file(t, "c.yaml", config))
 		return code, stderr
 	}
 	for _, listen := range []string{address, "0.0.0.0:" + port, ":" + port} {

@@ -6,12 +6,14 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/ocr-proxy/ocr-proxy/config"
 	"github.com/ocr-proxy/ocr-proxy/internal/demo"
+	"github.com/ocr-proxy/ocr-proxy/internal/dlq"
 )
 
 const defaultDocuments = 40
@@ -30,14 +32,19 @@ func demoCommand() *cobra.Command {
 			"add up, 1 when one does not. It needs no account, no configuration and no network but 127.0.0.1, and takes about\n" +
 			"twenty seconds. Configuration, log and dead letters stay in a temporary folder for you to look at.",
 		Example: "  ocr-proxy demo\n  ocr-proxy demo --seed 7 --documents 80\n  ocr-proxy demo --keep=false",
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if pages != "" {
 				return drawPages(cmd.OutOrStdout(), pages, o.Seed, o.Documents)
 			}
+			if err := o.Check(); err != nil {
+				return &usageError{cmd.CommandPath(), err}
+			}
 			o.Discard = !keep
 			o.Out = cmd.OutOrStdout()
 			o.Terminal = isTerminal(o.Out)
+			o.Program = startedAs()
+			o.Show = showLetter
 			o.Serve = serveDemo
 			return demo.Run(cmd.Context(), o)
 		},
@@ -70,6 +77,24 @@ func serveDemo(ctx context.Context, configPath, logPath string) error {
 	}
 	defer flush()
 	return serve(ctx, cfg, nil, log)
+}
+
+// startedAs is the program as its user started it, so that what the demo proposes can be pasted. What "go run" built is gone afterwards.
+func startedAs() string {
+	program := os.Args[0]
+	if strings.Contains(filepath.ToSlash(program), "/go-build") {
+		return "go run ./cmd/ocr-proxy"
+	}
+	return program
+}
+
+// showLetter tells a letter as "dlq show" does.
+func showLetter(w io.Writer, dir string, letter dlq.Letter) error {
+	r, err := dlq.View(dir)
+	if err != nil {
+		return err
+	}
+	return printLetter(w, r, letter)
 }
 
 // drawPages writes the pages of a batch as files and lists them.

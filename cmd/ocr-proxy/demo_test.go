@@ -23,12 +23,18 @@ func TestDemoTellsItsStory(t *testing.T) {
 
 	text := out.String()
 	for _, told := range []string{
-		"textract starts to throttle", "mistral goes down", "mistral: the breaker opens", "mistral: the probe succeeded", `"error_code": "BadDocumentException"`,
+		"textract starts to throttle", "mistral goes down", "mistral: the breaker opens", "mistral: the probe succeeded", "permanent, HTTP 400, BadDocumentException",
 		"agree",
 	} {
 		require.Contains(t, text, told)
 	}
 	require.Regexp(t, `(?m)^  documents .* 20$`, text)
+	for _, line := range storyInREADME(t) {
+		if !strings.Contains(line, " is a dead letter") && !strings.Contains(line, "a probe failed") { // which depend on the moment
+			require.Contains(t, text, line, "README.md shows a line that the demo does not write: run it and paste")
+		}
+	}
+	require.Contains(t, text, "Next:  "+startedAs()+" dlq list --dir ")
 
 	dir := regexp.MustCompile(`dlq list --dir (\S+)`).FindStringSubmatch(text)
 	require.Len(t, dir, 2, text)
@@ -38,6 +44,18 @@ func TestDemoTellsItsStory(t *testing.T) {
 	log, err := os.ReadFile(filepath.Join(filepath.Dir(dir[1]), "proxy.log"))
 	require.NoError(t, err)
 	require.NotEmpty(t, log, "the proxy's own lines belong into its log")
+}
+
+// storyInREADME are the lines of the story as README.md shows them, without their times.
+func storyInREADME(t *testing.T) (lines []string) {
+	t.Helper()
+	readme, err := os.ReadFile("../../README.md")
+	require.NoError(t, err)
+	for _, found := range regexp.MustCompile(`(?m)^ +[0-9.]+s  (.*)$`).FindAllStringSubmatch(string(readme), -1) {
+		lines = append(lines, found[1])
+	}
+	require.NotEmpty(t, lines)
+	return lines
 }
 
 func TestDemoThatIsInterruptedEndsInOrder(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -17,13 +16,13 @@ func dlqListCommand(f *dlqFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List dead letters, the newest first",
-		Args:  cobra.NoArgs,
+		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, filter, err := f.open(time.Now())
+			r, filter, err := f.open(cmd)
 			if err != nil {
 				return err
 			}
-			var to letterWriter = &letterTable{w: cmd.OutOrStdout()}
+			var to letterWriter = &letterTable{w: cmd.OutOrStdout(), width: terminalWidth(cmd.OutOrStdout())}
 			if f.output == outputJSON {
 				to = &letterArray{w: cmd.OutOrStdout()}
 			}
@@ -102,9 +101,10 @@ func (a *letterArray) end() error {
 // letterTable writes columns. It writes a batch at a time: the columns of a
 // batch line up, and a big store still needs no memory.
 type letterTable struct {
-	w io.Writer
-	t *table
-	n int
+	w     io.Writer
+	width int // of the terminal; 0: as wide as it gets
+	grid  *grid
+	n     int
 }
 
 const tableBatch = 500
@@ -114,19 +114,32 @@ func (p *letterTable) add(l dlq.Letter) error {
 		if err := p.flush(); err != nil {
 			return err
 		}
-		p.t = newTable(p.w, "ID", "FAILED", "PROVIDER", "OPERATION", "OUTCOME", "CLASS", "CODE", "HTTP", "TRIES", "SEEN", "DOCUMENT")
+		p.grid = newGrid("ID", "DOCUMENT", "OUTCOME", "CLASS", "CODE", "PROVIDER", "FAILED", "SEEN", "TRIES", "HTTP", "OPERATION")
 	}
 	p.n++
-	p.t.row(l.ID, when(l.FailedAt), printable(l.Provider), short(l.Operation, 40), printable(l.Outcome), printable(l.ErrorClass), short(l.ErrorCode, 40),
-		httpStatus(l.HTTPStatus), strconv.Itoa(len(l.Attempts)), strconv.Itoa(l.Occurrences), short(l.DocumentID, 48))
+	p.grid.add(l.ID, documentOf(l.Envelope), printable(l.Outcome), printable(l.ErrorClass), short(l.ErrorCode, 40), printable(l.Provider),
+		when(l.FailedAt), strconv.Itoa(l.Occurrences), strconv.Itoa(len(l.Attempts)), httpStatus(l.HTTPStatus), short(l.Operation, 40))
 	return nil
 }
 
+// idLeast is how much of an id tells letters of one proxy apart: the time in it, and the place among those of the same moment.
+const idLeast = 18
+
 func (p *letterTable) flush() error {
-	if p.t == nil {
+	if p.grid == nil {
 		return nil
 	}
-	return p.t.flush()
+	p.grid.fit(p.width, drop("OPERATION"), drop("HTTP"), drop("TRIES"), cut("ID", idLeast), part("FAILED", 5, 16), squeeze("DOCUMENT", 16),
+		squeeze("CODE", 16), drop("SEEN"), squeeze("DOCUMENT", 12), squeeze("PROVIDER", 10), drop("FAILED"))
+	return p.grid.write(p.w)
+}
+
+// documentOf is the worker's name for the document, or the beginning of the hash that stands for one.
+func documentOf(e *dlq.Envelope) string {
+	if dlq.IsHash(e.DocumentID) {
+		return e.DocumentID[:dlq.ShortHash]
+	}
+	return short(e.DocumentID, 48)
 }
 
 func (p *letterTable) end() error {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -16,14 +17,17 @@ import (
 func dlqShowCommand(f *dlqFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show ID",
-		Short: "Show one dead letter, in whatever state",
-		Args:  cobra.ExactArgs(1),
+		Short: "Show one dead letter, in whatever state; the beginning of its id will do",
+		Args:  oneID,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r, _, err := f.open(time.Now())
+			r, _, err := f.open(cmd)
 			if err != nil {
 				return err
 			}
-			l, err := r.Get(args[0])
+			l, err := r.Find(args[0])
+			if errors.Is(err, dlq.ErrInvalidID) {
+				return &usageError{cmd.CommandPath(), err}
+			}
 			if err != nil {
 				return err
 			}
@@ -88,12 +92,13 @@ func printAttempts(w io.Writer, attempts []dlq.Attempt) error {
 	if _, err := io.WriteString(w, "\n"); err != nil {
 		return err
 	}
-	t := newTable(w, "TRY", "STARTED", "WAITED", "FOR", "TOOK", "HTTP", "CLASS", "CODE", "REQUEST ID")
+	g := newGrid("TRY", "STARTED", "WAITED", "FOR", "TOOK", "HTTP", "CLASS", "CODE", "REQUEST ID")
 	for _, a := range attempts {
-		t.row(strconv.Itoa(a.N), when(a.StartedAt), millis(a.WaitedMS), printable(a.WaitSource), millis(a.DurationMS),
+		g.add(strconv.Itoa(a.N), when(a.StartedAt), millis(a.WaitedMS), printable(a.WaitSource), millis(a.DurationMS),
 			httpStatus(a.HTTPStatus), printable(a.ErrorClass), short(a.ErrorCode, 40), short(a.UpstreamRequestID, 48))
 	}
-	return t.flush()
+	g.fit(terminalWidth(w), part("STARTED", 11, 20), squeeze("CODE", 20), drop("STARTED"), squeeze("CODE", 12), squeeze("REQUEST ID", 12))
+	return g.write(w)
 }
 
 func errorLine(e *dlq.Envelope) string {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
@@ -20,7 +21,7 @@ const unknownLetter = "0192d3c0-7a1b-7c3d-8e4f-5a6b7c8d9e0f"
 // runDLQ runs `ocr-proxy dlq` as a person would.
 func runDLQ(args ...string) (stdout, stderr string, err error) {
 	var out, warn bytes.Buffer
-	cmd := dlqCommand()
+	cmd := dlqCommand(nil)
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.SetOut(&out)
 	cmd.SetErr(&warn)
@@ -83,12 +84,20 @@ func TestDLQTables(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, out, ids[0])
 	require.Contains(t, out, "doc-2")
+	require.True(t, strings.HasPrefix(out, "ID  "), "the id comes first")
+	out, _, err = runDLQ("list", "--dir", dir, "--document", "doc-2", "--since", "1d")
+	require.NoError(t, err)
+	require.NotContains(t, out, ids[0])
+	require.Contains(t, out, ids[1])
 
 	out, _, err = runDLQ("show", ids[0], "--dir", dir)
 	require.NoError(t, err)
 	for _, want := range []string{"The provider stayed busy.", "open", "transient, HTTP 503, Busy: come back later", "POST /ocr?a=1", filepath.Join(dir, "payloads"), "(13 B)", "r-1"} {
 		require.Contains(t, out, want)
 	}
+	short, _, err := runDLQ("show", ids[0][:idLeast], "--dir", dir)
+	require.NoError(t, err)
+	require.Equal(t, out, short, "the beginning of an id will do")
 	out, _, err = runDLQ("show", ids[0], "--dir", dir, "--output", "json")
 	require.NoError(t, err)
 	require.Contains(t, out, `"schema": "ocr-proxy/dead-letter/v1"`)
@@ -118,13 +127,14 @@ func TestDLQMistakesGetASentence(t *testing.T) {
 		"does not exist":        {"list", "--dir", missing},
 		"none does not exist":   {"verify", "--dir", missing},
 		"--dir DIR or --config": {"list"},
-		"use table or json":     {"list", "--dir", dir, "--output", "yaml"},
+		"use table, json":       {"list", "--dir", dir, "--output", "yaml"},
 		"--since \"soon\"":      {"list", "--dir", dir, "--since", "soon"},
 		"--since \"-1h\"":       {"list", "--dir", dir, "--since", "-1h"},
-		"resolved or discarded": {"list", "--dir", dir, "--status", "lost"},
+		"--since \"1.5d\"":      {"list", "--dir", dir, "--since", "1.5d"},
+		"resolved, discarded":   {"list", "--dir", dir, "--status", "lost"},
 		"not a dead letter's":   {"show", "../" + ids[0], "--dir", dir},
 		"no dead letter has":    {"show", unknownLetter, "--dir", dir},
-		"accepts 1 arg":         {"show", "--dir", dir},
+		"say which letter":      {"show", "--dir", dir},
 		"no-such-file.yaml":     {"list", "--config", filepath.Join(dir, "no-such-file.yaml")},
 	} {
 		_, _, err := runDLQ(args...)
@@ -134,9 +144,9 @@ func TestDLQMistakesGetASentence(t *testing.T) {
 
 func TestDLQFindsTheFolderByConfiguration(t *testing.T) {
 	dir, ids := fillDLQ(t, deadLetter("1", "transient"))
-	file := filepath.Join(t.TempDir(), "config.yaml")
-	require.NoError(t, os.WriteFile(file, []byte("dead_letters: {dir: "+dir+"}\nproviders:\n  - {name: a, kind: generic, listen: '127.0.0.1:8081', upstream: 'http://127.0.0.1:9'}\n"), 0o600))
-	out, _, err := runDLQ("list", "--config", file)
+	path := file(t, "config.yaml", "dead_letters: {dir: "+dir+"}\nproviders:\n"+
+		"  - {name: a, kind: generic, listen: '127.0.0.1:8081', upstream: 'http://127.0.0.1:9', auth: {type: header, header: X-Key, value_env: NOT_SET_HERE}}\n")
+	out, _, err := runDLQ("list", "--config", path)
 	require.NoError(t, err)
 	require.Contains(t, out, ids[0])
 }
@@ -201,5 +211,50 @@ func TestPrintable(t *testing.T) {
 		"": "-", "plain é 文": "plain é 文", "a\x1b[31m": `a\x1b[31m`, "tab\tand\nline": `tab\tand\nline`, "bad\xff": `bad\xff`, "\u202e": `\u202e`, "it's \"": "it's \"",
 	} {
 		require.Equal(t, want, printable(in))
+	}
+}
+
+func TestParseSince(t *testing.T) {
+	now := time.Date(2026, 3, 15, 12, 0, 0, 0, time.UTC)
+	for text, want := range map[string]time.Time{
+		"": {}, "90m": now.Add(-90 * time.Minute), "1d": now.AddDate(0, 0, -1), "2w": now.AddDate(0, 0, -14), "2026-03-01T00:00:00Z": time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC),
+	} {
+		got, err := parseSince(text, now)
+		require.NoError(t, err, text)
+		require.True(t, want.Equal(got), "%s: %s", text, got)
+	}
+	for _, bad := range []string{"d", "-1d", "1d12h", "99999999w", "yesterday"} {
+		_, err := parseSince(bad, now)
+		require.Error(t, err, bad)
+	}
+}
+
+func TestLettersFitIntoATerminal(t *testing.T) {
+	hash := strings.Repeat("0123456789abcdef", 4)
+	var letters []*dlq.Envelope
+	for _, document := range []string{hash, "a-document-with-a-rather-long-name-2026-11-30.pdf"} {
+		e := deadLetter(document, "permanent")
+		e.ID, e.Provider, e.Operation, e.ErrorCode, e.Outcome = "01a22cef-29cf-7abc-94bd-813fd1c5d627", "azure-westeurope", "analyzeDocumentFromStream", "UnsupportedDocumentException", "circuit_open"
+		letters = append(letters, e)
+	}
+	for _, width := range []int{0, 250, 160, 120, 100} {
+		var out strings.Builder
+		table := &letterTable{w: &out, width: width}
+		for _, e := range letters {
+			require.NoError(t, table.add(dlq.Letter{Envelope: e, Status: dlq.StatusOpen}))
+		}
+		require.NoError(t, table.end())
+		text := out.String()
+		for line := range strings.Lines(text) {
+			line = strings.TrimSuffix(line, "\n")
+			require.True(t, width == 0 || utf8.RuneCountInString(line) <= width, "%d characters: %s", width, line)
+			require.Equal(t, strings.TrimRight(line, " "), line)
+		}
+		require.Contains(t, text, letters[0].ID[:idLeast], width)
+		require.Contains(t, text, "\n"+letters[0].ID[:idLeast], width)
+		require.Contains(t, text, hash[:dlq.ShortHash], width)
+		require.NotContains(t, text, hash[:dlq.ShortHash+1], "a hash is told by its beginning")
+		require.Contains(t, text, "circuit_open", width)
+		require.Equal(t, width == 0 || width == 250, strings.Contains(text, "OPERATION"), width)
 	}
 }

@@ -85,21 +85,13 @@ func printJSON(w io.Writer, v any) error {
 	return err
 }
 
-// table writes rows whose columns line up.
+// table writes rows of names and values whose columns line up.
 type table struct{ w *tabwriter.Writer }
 
-func newTable(w io.Writer, head ...string) *table {
-	t := &table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
-	if len(head) > 0 {
-		t.row(head...)
-	}
-	return t
-}
+func newTable(w io.Writer) *table { return &table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)} }
 
 // row adds a line; its cells must be printable. Errors come with flush.
-func (t *table) row(cells ...string) {
-	_, _ = io.WriteString(t.w, strings.Join(cells, "\t")+"\n")
-}
+func (t *table) row(name, value string) { _, _ = io.WriteString(t.w, name+"\t"+value+"\n") }
 
 func (t *table) flush() error { return t.w.Flush() }
 

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,9 +14,9 @@ func dlqTopCommand(f *dlqFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "top",
 		Short: "Group dead letters by provider, outcome, class and code",
-		Args:  cobra.NoArgs,
+		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, filter, err := f.open(time.Now())
+			r, filter, err := f.open(cmd)
 			if err != nil {
 				return err
 			}
@@ -37,12 +36,14 @@ func dlqTopCommand(f *dlqFlags) *cobra.Command {
 				_, err := fmt.Fprintln(cmd.OutOrStdout(), "no dead letters")
 				return err
 			}
-			t := newTable(cmd.OutOrStdout(), "LETTERS", "DOCUMENTS", "SEEN", "PROVIDER", "OUTCOME", "CLASS", "CODE", "OLDEST", "NEWEST")
-			for _, g := range groups {
-				t.row(strconv.Itoa(g.Letters), strconv.Itoa(g.Documents), strconv.Itoa(g.Occurrences), printable(g.Provider), printable(g.Outcome),
-					printable(g.Class), short(g.Code, 40), when(g.Oldest), when(g.Newest))
+			g := newGrid("LETTERS", "DOCUMENTS", "SEEN", "PROVIDER", "OUTCOME", "CLASS", "CODE", "OLDEST", "NEWEST")
+			for _, like := range groups {
+				g.add(strconv.Itoa(like.Letters), strconv.Itoa(like.Documents), strconv.Itoa(like.Occurrences), printable(like.Provider),
+					printable(like.Outcome), printable(like.Class), short(like.Code, 40), when(like.Oldest), when(like.Newest))
 			}
-			return t.flush()
+			g.fit(terminalWidth(cmd.OutOrStdout()), part("OLDEST", 5, 16), part("NEWEST", 5, 16), drop("OLDEST"), drop("SEEN"), squeeze("CODE", 16),
+				squeeze("PROVIDER", 10), drop("DOCUMENTS"))
+			return g.write(cmd.OutOrStdout())
 		},
 	}
 	f.addFilters(cmd)

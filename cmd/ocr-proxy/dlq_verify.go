@@ -16,9 +16,9 @@ func dlqVerifyCommand(f *dlqFlags) *cobra.Command {
 		Short: "Read every dead letter and payload and say what is wrong",
 		Long: "Read every dead letter and payload and say what is wrong, which also makes the exit code 1.\n" +
 			"Letters that cannot be read are moved to quarantine. Nothing is ever deleted.",
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			dir, err := f.folder()
+			dir, err := f.folder(cmd)
 			if err != nil {
 				return err
 			}

@@ -42,7 +42,7 @@ func explainCommand() *cobra.Command {
 		Short: "Show what the classifier makes of one upstream answer",
 		Example: `  echo '{"__type":"ThrottlingException"}' | ocr-proxy explain --kind textract --status 400 --body -
   ocr-proxy explain --kind azure --status 429 --header 'Retry-After: 7'`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			p, err := provider.Find(kind)
 			if err != nil {

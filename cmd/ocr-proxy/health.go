@@ -21,11 +21,11 @@ func healthCommand(environ []string) *cobra.Command {
 		Use:   "health [--config FILE]",
 		Short: "Ask the admin listener whether the proxy is ready (for a container's HEALTHCHECK)",
 		Long:  "Asks /readyz of the admin listener: exit 0 when it is ready, 1 when it is not. Without --config it asks the default address.",
-		Args:  cobra.NoArgs,
+		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			admin := config.Default().Admin
 			if path != "" {
-				cfg, err := config.Load(path, environ)
+				cfg, err := config.LoadWithoutSecrets(path, environ)
 				if err != nil {
 					return err
 				}

@@ -95,24 +95,22 @@ func rootCommand(environ []string) *cobra.Command {
 		Long:          "ocr-proxy stands between document workers and their OCR provider. It retries what is worth retrying, stops asking a\nprovider that is down, and writes every document that could not be read as a dead letter that says why.",
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return fmt.Errorf("there is no command %q", args[0])
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args:          knownCommand,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Version:       thisBuild().String(),
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(
 		serveCommand(environ),
 		checkCommand(environ),
 		explainCommand(),
 		simCommand(),
 		demoCommand(),
-		dlqCommand(),
+		dlqCommand(environ),
 		healthCommand(environ),
 		versionCommand(),
+		notBuilt("quality", "the answers' confidence is not looked at"),
 	)
 	return root
 }

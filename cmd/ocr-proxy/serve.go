@@ -33,7 +33,7 @@ func serveCommand(environ []string) *cobra.Command {
 		Short: "Run the proxy until it is told to end",
 		Long: "Opens one listener for each provider account and the admin listener, and runs until SIGINT or SIGTERM; then it finishes what is\n" +
 			"in progress. A second signal ends it at once. Exit 0 after a clean end, 1 after a failure, 2 for a bad configuration.",
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := config.Load(path, environ)
 			if err != nil {
@@ -61,6 +61,8 @@ func serve(ctx context.Context, cfg *config.Config, environ []string, log *zap.L
 	// touched takes no room, but lets the heap grow by as much between collections.
 	floor := make([]byte, heapFloor)
 	defer runtime.KeepAlive(floor)
+	restore := zap.RedirectStdLog(log) // the standard library's transport has a remark now and then
+	defer restore()
 	return s.run(ctx)
 }
 
@@ -78,7 +80,8 @@ type server struct {
 	ready    atomic.Bool
 	quit     chan struct{} // closed when the admin listener is told to end the process
 	quitOnce sync.Once
-	closing  chan struct{} // closed when the time to drain is nearly over
+	ending   context.Context //nolint:containedctx // the life of the process: ends with proxy.ErrShutdown when the time to drain is over
+	end      context.CancelCauseFunc
 }
 
 // bound is an HTTP server and the listener it serves.
@@ -90,7 +93,8 @@ type bound struct {
 
 // open builds everything in the order in which it depends on each other. What is opened is closed again when a later step fails.
 func open(ctx context.Context, cfg *config.Config, environ []string, log *zap.Logger) (_ *server, err error) {
-	s := &server{cfg: cfg, log: log, quit: make(chan struct{}), closing: make(chan struct{})}
+	s := &server{cfg: cfg, log: log, quit: make(chan struct{})}
+	s.ending, s.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	defer func() {
 		if err != nil {
 			s.close()
@@ -113,7 +117,7 @@ func open(ctx context.Context, cfg *config.Config, environ []string, log *zap.Lo
 	if err != nil {
 		return nil, fmt.Errorf("dead_letters.dir: %w", err)
 	}
-	parts := newShared(cfg, environ, log, reg, bodies, s.store, s.closing)
+	parts := newShared(s.ending, cfg, environ, log, reg, bodies, s.store)
 	for _, p := range cfg.Providers {
 		account, err := parts.account(ctx, p)
 		if err != nil {
@@ -123,6 +127,9 @@ func open(ctx context.Context, cfg *config.Config, environ []string, log *zap.Lo
 		b, err := s.bind(ctx, "providers."+p.Name+".listen", p.Listen, p.TLS, account)
 		if err != nil {
 			return nil, err
+		}
+		if account.Provider.GRPC != nil {
+			b.Protocols = proxy.Protocols()
 		}
 		s.servers = append(s.servers, b)
 	}
@@ -150,7 +157,8 @@ func (s *server) bind(ctx context.Context, key, address string, tls config.Serve
 	return &bound{listener: listener, tls: tls.Enabled(), Server: &http.Server{
 		Handler: handler, TLSConfig: conf, DisableGeneralOptionsHandler: true,
 		ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
-		ErrorLog: zap.NewStdLog(s.log.WithOptions(zap.IncreaseLevel(zap.ErrorLevel))),
+		BaseContext: func(net.Listener) context.Context { return s.ending },
+		ErrorLog:    zap.NewStdLog(s.log.WithOptions(zap.IncreaseLevel(zap.ErrorLevel))),
 	}}, nil
 }
 
@@ -210,18 +218,18 @@ func (b *bound) serve() error {
 }
 
 // drain ends the proxy: readiness goes first, and while anything is in progress new requests are still taken, because in a pod the worker may
-// outlive the signal. When the time is over what sleeps is told so, and what does not end then is cut off.
+// outlive the signal. When nothing is in progress, or the time is over, the listeners close. What is in progress when the time is over is told
+// so and buried; what does not end even then is cut off.
 func (s *server) drain() error {
 	s.ready.Store(false)
 	timeout := s.cfg.Shutdown.DrainTimeout
 	s.log.Info("draining", zap.Duration("drain_timeout", timeout), zap.Int64("in_progress", s.inProgress()))
 	end := time.Now().Add(timeout)
-	if !s.idleUntil(end) {
-		close(s.closing)
-		s.idleUntil(time.Now().Add(grace))
-	}
-	// What was accepted in the last moment is finished too. Connections without a request are not waited for.
-	ctx, cancel := context.WithDeadline(context.Background(), later(end, time.Now().Add(grace)))
+	s.idleUntil(end)
+	// What was accepted in the last moment has the rest of the time.
+	over := time.AfterFunc(time.Until(end), func() { s.end(proxy.ErrShutdown) })
+	defer over.Stop()
+	ctx, cancel := context.WithDeadline(context.Background(), later(end, time.Now()).Add(grace))
 	defer cancel()
 	var stopping sync.WaitGroup
 	for _, b := range s.servers {
@@ -237,14 +245,14 @@ func (s *server) drain() error {
 	for _, b := range s.servers {
 		_ = b.Close()
 	}
-	stopping.Wait()
+	<-stopped
 	adminCtx, adminCancel := context.WithTimeout(context.Background(), idleGrace)
 	defer adminCancel()
 	if s.admin.Shutdown(adminCtx) != nil {
 		_ = s.admin.Close() // a scraper's open connection holds nobody up
 	}
 	if n > 0 {
-		return fmt.Errorf("%d requests were cut off after the drain_timeout of %s", n, timeout)
+		return fmt.Errorf("cut off %d in progress after the drain_timeout of %s", n, timeout)
 	}
 	s.log.Info("ended")
 	return nil
@@ -265,14 +273,11 @@ func (s *server) quietAfter(ctx context.Context, d time.Duration) <-chan struct{
 	return quiet
 }
 
-// idleUntil waits until nothing is in progress, and reports false when it still is at the end.
-func (s *server) idleUntil(end time.Time) bool {
-	for ; s.inProgress() > 0; time.Sleep(idlePoll) {
-		if time.Now().After(end) {
-			return false
-		}
+// idleUntil waits until nothing is in progress, or until the end.
+func (s *server) idleUntil(end time.Time) {
+	for s.inProgress() > 0 && time.Now().Before(end) {
+		time.Sleep(idlePoll)
 	}
-	return true
 }
 
 func later(a, b time.Time) time.Time {
@@ -319,6 +324,7 @@ func (s *server) close() {
 	if s.admin != nil {
 		_ = s.admin.listener.Close()
 	}
+	s.end(nil)
 	if s.store != nil {
 		if err := s.store.Close(); err != nil {
 			s.log.Error("close the dead letters", zap.Error(err))

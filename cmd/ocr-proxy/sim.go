@@ -49,7 +49,7 @@ Counters are at ` + sim.StatsPath + `.
 		Example: `  ocr-proxy sim --kind textract --listen 127.0.0.1:9001 --throttle 5 --error-rate 0.05
   ocr-proxy sim --kind azure --listen 127.0.0.1:9002 --outage 10s-20s,40s-45s --outage-mode hang
   ocr-proxy sim --kind mistral --listen 127.0.0.1:9003 --engine tesseract --lose-rate 0.1`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runSim(cmd, f)
 		},
@@ -82,11 +82,11 @@ Counters are at ` + sim.StatsPath + `.
 func runSim(cmd *cobra.Command, f simFlags) error {
 	options, err := f.options(cmd.ErrOrStderr())
 	if err != nil {
-		return err
+		return &usageError{cmd.CommandPath(), err}
 	}
 	server, err := sim.New(options)
 	if err != nil {
-		return err
+		return &usageError{cmd.CommandPath(), err}
 	}
 	ln, err := server.Listen(cmd.Context(), f.listen)
 	if err != nil {
@@ -169,7 +169,7 @@ func simHint(kind sim.Kind, base string) string {
 	case sim.KindAzure:
 		return "endpoint " + base + " with any key (JavaScript: allowInsecureConnection: true)"
 	case sim.KindDocumentAI, sim.KindVision:
-		return "REST transport with api_endpoint " + base + " (Node: fallback: true, protocol: \"http\", apiEndpoint and port apart)"
+		return "gRPC without TLS at " + strings.TrimPrefix(base, "http://") + ", or REST transport with api_endpoint " + base + " (Node: fallback: true, protocol: \"http\", apiEndpoint and port apart)"
 	case sim.KindMistral:
 		return "server_url (Python) or serverURL (TypeScript) " + base + " with any key"
 	default:

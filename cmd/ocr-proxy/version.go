@@ -33,14 +33,18 @@ func thisBuild() build {
 	return b
 }
 
+// String is what a person is told, in one line.
+func (b build) String() string {
+	return fmt.Sprintf("ocr-proxy %s (commit %s, %s %s/%s)", b.version, b.commit, b.goVersion, runtime.GOOS, runtime.GOARCH)
+}
+
 func versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print version, commit and Go version",
-		Args:  cobra.NoArgs,
+		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			b := thisBuild()
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "ocr-proxy %s (commit %s, %s %s/%s)\n", b.version, b.commit, b.goVersion, runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), thisBuild())
 			return err
 		},
 	}

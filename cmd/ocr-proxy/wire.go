@@ -46,7 +46,7 @@ type shared struct {
 	maxBody  int64
 	sink     proxy.Sink
 	version  string
-	closing  <-chan struct{}
+	ending   context.Context //nolint:containedctx // the life of the process
 	requests *proxy.Metrics
 	breakers *breaker.Metrics
 	gates    *pace.Metrics
@@ -55,9 +55,9 @@ type shared struct {
 	seed     maphash.Seed
 }
 
-func newShared(cfg *config.Config, environ []string, logger *zap.Logger, reg prometheus.Registerer, bodies *spool.Pool, sink proxy.Sink, closing <-chan struct{}) *shared {
+func newShared(ending context.Context, cfg *config.Config, environ []string, logger *zap.Logger, reg prometheus.Registerer, bodies *spool.Pool, sink proxy.Sink) *shared {
 	return &shared{
-		log: logger, environ: environ, bodies: bodies, maxBody: int64(cfg.Body.MaxBytes), sink: sink, version: cfg.DeadLetters.ProcessingVersion, closing: closing,
+		log: logger, environ: environ, bodies: bodies, maxBody: int64(cfg.Body.MaxBytes), sink: sink, version: cfg.DeadLetters.ProcessingVersion, ending: ending,
 		requests: proxy.NewMetrics(reg), breakers: breaker.NewMetrics(reg), gates: pace.NewMetrics(reg),
 		calls:  calls.New(calls.Limits{TTL: cfg.Rescue.TTL, MaxBytes: int64(cfg.Rescue.MaxBytes)}),
 		copies: proxy.NewBuffers(copySize, copyBuffers), seed: maphash.MakeSeed(),
@@ -97,8 +97,8 @@ func (s *shared) account(ctx context.Context, c config.Provider) (*proxy.Account
 		Policy: func(operation string) proxy.Policy { return policies[operation] },
 		Rules:  rules, Injection: injection(c.InjectToken), Credential: secret,
 		Breakers: breakers, HoldOpen: c.Breaker.OnOpen == "wait", Gates: gates, TripOnThrottle: c.Breaker.OnThrottle == "trip", Purse: purse,
-		Calls: s.calls, Transport: proxy.NewTransport(roots), Bodies: s.bodies, MaxBody: s.maxBody, CopyBuffers: s.copies, Sink: s.sink, Version: s.version,
-		Metrics: s.requests.Account(c.Name, c.Kind, purse), Log: s.log, ErrorLog: log.New(io.Discard, "", 0), Closing: s.closing, Seed: s.seed,
+		Calls: s.calls, Transport: proxy.NewTransport(roots), GRPCTransport: proxy.NewGRPCTransport(roots), Bodies: s.bodies, MaxBody: s.maxBody, CopyBuffers: s.copies, Sink: s.sink, Version: s.version,
+		Metrics: s.requests.Account(c.Name, c.Kind, purse), Log: s.log, ErrorLog: log.New(io.Discard, "", 0), Ending: s.ending, Seed: s.seed,
 	}, nil
 }
 

@@ -40,6 +40,16 @@ func (e *CredentialError) Error() string {
 // Unwrap returns the cause.
 func (e *CredentialError) Unwrap() error { return e.Err }
 
+// LocalError is trouble of the proxy's own, such as a full disk, that kept it from taking an answer which had come. It says nothing about the
+// provider, who may have done the work and billed it.
+type LocalError struct{ Err error }
+
+// Error says what is wrong here.
+func (e *LocalError) Error() string { return "the proxy could not take the answer: " + e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *LocalError) Unwrap() error { return e.Err }
+
 // TruncatedError says that an answer began and did not end as it should.
 type TruncatedError struct{ Err error }
 
@@ -56,6 +66,7 @@ func transport(err error) Verdict {
 		certificate *tls.CertificateVerificationError
 		credential  *CredentialError
 		truncated   *TruncatedError
+		local       *LocalError
 		dns         *net.DNSError
 		timeout     net.Error
 	)
@@ -64,6 +75,11 @@ func transport(err error) Verdict {
 		return Verdict{
 			Class: Permanent, Code: "certificate", Message: err.Error(), Aside: true,
 			Reason: "the upstream's certificate does not verify; asking again changes nothing",
+		}
+	case errors.As(err, &local):
+		return Verdict{
+			Class: Unknown, Code: "local", Message: err.Error(), Aside: true,
+			Reason: "the proxy's own trouble; asking again would pay again",
 		}
 	case errors.As(err, &credential):
 		class, code = Auth, "credentials"

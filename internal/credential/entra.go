@@ -15,7 +15,8 @@ type EntraOptions struct {
 }
 
 // AzureEntra sends an Entra ID token from the first of the SDK's default chain that has one: environment, workload identity, managed identity,
-// command line tools. The chain is gone through when a token is needed, so that making this asks nobody.
+// command line tools. The chain is gone through when a token is needed, so that making this asks nobody, and a refused token is replaced. Not
+// so one of a managed identity, which the SDK keeps until it ends.
 func AzureEntra(o EntraOptions) *Credential {
 	return newTokens(func(ctx context.Context) (token, error) { return entraToken(ctx, o.Scope, nil) }).credential(o.Account)
 }

@@ -68,16 +68,28 @@ func harmless(text string) string {
 			kept = append(kept, line)
 		}
 	}
-	text = word.ReplaceAllStringFunc(strings.Join(kept, " "), func(s string) string {
-		if secretive(s) {
-			return "[redacted]"
-		}
-		return s
-	})
+	text = word.ReplaceAllStringFunc(strings.Join(kept, " "), redact)
 	if len(text) > maxReason {
 		text = strings.ToValidUTF8(text[:maxReason], "") + "…"
 	}
 	return text
+}
+
+// redact replaces a word that looks like a secret. A path is looked at piece by piece.
+func redact(s string) string {
+	if !strings.HasPrefix(s, "/") {
+		if secretive(s) {
+			return "[redacted]"
+		}
+		return s
+	}
+	pieces := strings.Split(s, "/")
+	for i, piece := range pieces {
+		if piece != "" {
+			pieces[i] = word.ReplaceAllStringFunc(piece, redact)
+		}
+	}
+	return strings.Join(pieces, "/")
 }
 
 // secretive reports whether a long word is more like a secret than like a path, a name or an id.

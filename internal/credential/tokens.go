@@ -29,7 +29,7 @@ func (t *token) valid(margin time.Duration) bool {
 
 // tokens keeps an account's access token and fetches the next one when somebody needs it.
 type tokens struct {
-	fetch func(ctx context.Context) (token, error) // from the identity service, not from a cache of its own; its error is free of secrets
+	fetch func(ctx context.Context) (token, error) // from the identity service; its error is free of secrets
 
 	current atomic.Pointer[token]
 	turn    chan struct{} // holds one element while somebody fetches; a lock whose wait ends with a context
@@ -55,7 +55,7 @@ func (t *tokens) get(ctx context.Context) (*token, error) {
 	}
 	next, err := t.refresh(ctx)
 	if err != nil && now.valid(0) {
-		return now, nil //nolint:nilerr // the one that is about to end still serves
+		return now, nil // the one that is about to end still serves
 	}
 	return next, err
 }

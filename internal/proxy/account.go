@@ -5,6 +5,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"hash/maphash"
 	"io"
 	"log"
@@ -67,6 +68,9 @@ func (p Policy) attemptTimeout(size int64) time.Duration {
 // paid for all the same.
 func (p Policy) leastAttempt() time.Duration { return min(time.Second, p.Total/20) }
 
+// ErrShutdown is why the context of a request ends when the proxy does.
+var ErrShutdown = errors.New("the proxy is shutting down")
+
 // Sink takes dead letters. Put is durable when it returns and gives the letter's id, which is an older one when the letter repeats it.
 type Sink interface {
 	Put(ctx context.Context, e *dlq.Envelope, body io.Reader) (id string, err error)
@@ -78,10 +82,12 @@ type Account struct {
 	Provider *provider.Provider
 	Upstream *url.URL // scheme and host of the provider, and a path that is put before every request's own
 
-	Policy     func(operation string) Policy
-	Rules      classify.Table // the operator's, before the provider's
-	Injection  Injection
-	Credential *credential.Credential
+	Policy    func(operation string) Policy
+	Rules     classify.Table // the operator's, before the provider's
+	Injection Injection
+	// Idempotency is for kinds that know no token of their own; the zero value puts none in.
+	Idempotency Idempotency
+	Credential  *credential.Credential
 
 	Breakers       *breaker.Group
 	HoldOpen       bool // wait for an open circuit to close, within the budget, instead of refusing
@@ -90,8 +96,12 @@ type Account struct {
 	Purse          *retry.Purse
 
 	Calls *calls.Table // of calls that may be made again; nil: none is remembered
+	Jobs  *dlq.Store   // keeps the journal of jobs; nil: there is none
 
-	Transport   http.RoundTripper
+	Transport http.RoundTripper
+	// GRPCTransport is the way of gRPC calls; nil where the kind has no gRPC form.
+	GRPCTransport http.RoundTripper
+
 	Bodies      *spool.Pool
 	MaxBody     int64 // bytes; a larger request body is refused
 	CopyBuffers httputil.BufferPool
@@ -100,8 +110,9 @@ type Account struct {
 	Metrics     *AccountMetrics
 	Log         *zap.Logger
 	ErrorLog    *log.Logger // for the standard library, whose remarks the request's own line makes with everything around it
-	// Closing is closed when the proxy's time to drain is nearly over: whatever sleeps then is woken and told so.
-	Closing <-chan struct{}
+	// Ending ends when the proxy's time to drain is over, with ErrShutdown as its cause: whatever waits or runs then is told so and buried. It is
+	// the parent of every worker's context, too.
+	Ending context.Context //nolint:containedctx // it is the life of the process, and no call's
 	// Seed keys the hashes by which credentials are told apart.
 	Seed maphash.Seed
 

@@ -47,16 +47,17 @@ func (x *exchange) admit() *refusal {
 	if r.Header.Get("Upgrade") != "" && hasToken(r.Header["Connection"], "upgrade") {
 		return &refusal{status: http.StatusBadRequest, reason: "upgrade", message: "protocol upgrades are not carried"}
 	}
+	if refused := x.admitRPC(); refused != nil {
+		return refused
+	}
 	ask, problem := readInstructions(r.Header)
 	if problem != "" {
 		return &refusal{status: http.StatusBadRequest, reason: "bad_header", message: problem}
 	}
 	x.ask = ask
-	x.op = a.Provider.Operation(r)
+	x.op = x.operation()
 	x.policy = a.Policy(x.op.Name)
-	if ask.timeout > 0 {
-		x.policy.Total = min(x.policy.Total, ask.timeout)
-	}
+	x.policy.Total = x.limit(x.policy.Total)
 	x.circuit = a.circuitFor(r)
 	if problem := a.Credential.Refuses(r.Header); problem != "" {
 		return &refusal{status: http.StatusBadRequest, reason: "streaming_signature", message: problem}
@@ -135,14 +136,14 @@ func printable(s string) bool {
 // refuse answers a request that is not taken.
 func (x *exchange) refuse(w http.ResponseWriter, r refusal) {
 	x.outcome, x.reason, x.status = cmp.Or(r.outcome, Rejected), r.reason, r.status
-	header, body := x.account.Provider.Problem(provider.Problem{Status: r.status, Reason: r.reason, Message: r.message})
+	status, header, body := x.tell(provider.Problem{Status: r.status, Reason: r.reason, Message: r.message})
 	x.describe(header, r.retry)
 	if x.body == nil {
 		// The server reads on before it answers, so that the answer is not lost with the connection; who stalls is not waited for.
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(lingerTime)) // a writer without a connection has nothing to bound
+		_ = x.control.SetReadDeadline(time.Now().Add(lingerTime)) // a writer without a connection has nothing to bound
 	}
 	maps.Copy(w.Header(), header)
-	w.WriteHeader(r.status)
+	w.WriteHeader(status)
 	if x.in.Method != http.MethodHead {
 		_, _ = w.Write(body) // a worker that has gone needs no answer
 	}

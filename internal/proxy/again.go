@@ -85,7 +85,7 @@ func (x *exchange) retell(out *http.Request, a *calls.Answer, reason string) *ht
 	x.outcome, x.reason, x.status = Outcome(h.Get("Ocr-Proxy-Outcome")), reason, a.Status
 	if story, ok := a.Story.(told); ok && x.outcome != Success {
 		// The letter is raised with the history that it has: nothing new was tried.
-		x.history, x.err, x.stop, x.notBefore = story.history, story.err, story.stop, story.notBefore
+		x.history, x.err, x.stop, x.notBefore, x.job = story.history, story.err, story.stop, story.notBefore, story.job
 		x.letter = x.bury()
 		x.history, x.notBefore = nil, time.Time{}
 	}
@@ -104,6 +104,7 @@ type told struct {
 	err       error
 	stop      retry.Stop
 	notBefore time.Time
+	job       *endedJob
 }
 
 // land ends the flight of a costly request: whoever waits for the same call gets its answer, and an answer that its worker did not take, or
@@ -192,7 +193,7 @@ func (x *exchange) share(resp *http.Response) *calls.Answer {
 	}
 	if x.outcome != Success {
 		a.Buried, a.Lasting = true, x.outcome == Permanent
-		a.Story = told{append([]attempt(nil), x.history...), x.err, x.stop, x.notBefore}
+		a.Story = told{append([]attempt(nil), x.history...), x.err, x.stop, x.notBefore, x.job}
 	}
 	x.shared = a
 	return a

@@ -2,11 +2,9 @@ package proxy
 
 import (
 	"bytes"
-	"errors"
 	"io"
 	"math"
 	"net/http"
-	"net/http/httputil"
 	"strings"
 	"time"
 
@@ -41,8 +39,8 @@ type answer struct {
 	complete bool
 
 	fault     *classify.Fault // told inside a good answer
-	codes     []string        // the error codes in it, once it was judged
 	malformed bool            // labelled JSON, and none
+	rpc       *rpcEnd         // of a gRPC answer; nil: it is none
 	done      func(error)     // settles a streaming answer
 	closed    bool
 }
@@ -52,9 +50,11 @@ func (t *answer) read(x *exchange) error {
 	switch {
 	case t.resp.StatusCode >= http.StatusBadRequest:
 		return t.readError()
+	case x.rpc != nil:
+		return t.readRPC(x)
 	case t.empty():
 		return nil
-	case (x.op.Judged || x.flight != nil) && maybeJSON(t.resp.Header):
+	case (x.op.Judged || x.flight != nil || x.starts()) && maybeJSON(t.resp.Header):
 		return t.readWhole(x)
 	}
 	t.streams = true
@@ -62,7 +62,12 @@ func (t *answer) read(x *exchange) error {
 	if mediaType(t.resp.Header) == "text/event-stream" {
 		return nil // its first byte may be long in coming, and its head must not wait for it
 	}
-	return t.awaitFirstByte(x.account.CopyBuffers)
+	body, err := begin(t.resp.Body, x.account.CopyBuffers)
+	if err != nil {
+		return err
+	}
+	t.resp.Body = body
+	return nil
 }
 
 func (t *answer) empty() bool {
@@ -89,13 +94,27 @@ func (t *answer) readError() error {
 	return nil
 }
 
-// readWhole reads a judged answer to its end, looks into it, and puts it back.
+// readWhole reads a judged answer to its end, looks into it, and puts it back. One that is larger than any request may be is passed on
+// unjudged as it comes.
 func (t *answer) readWhole(x *exchange) error {
-	t.held = x.account.Bodies.Body(t.resp.ContentLength)
+	size := t.resp.ContentLength
+	if size > x.account.MaxBody {
+		size = -1
+	}
+	t.held = x.account.Bodies.Body(size)
 	t.held.Limit(math.MaxInt64)
-	_, err := t.held.ReadFrom(t.resp.Body)
-	if err != nil {
+	if _, err := t.held.ReadFrom(io.LimitReader(t.resp.Body, x.account.MaxBody)); err != nil {
 		return err
+	}
+	if t.held.Size() == x.account.MaxBody {
+		rest, err := begin(t.resp.Body, x.account.CopyBuffers)
+		if err != nil {
+			return err
+		}
+		t.streams = true
+		t.clock.extend()
+		t.resp.Body = &joined{Reader: io.MultiReader(t.held.Open(), rest), Closer: rest}
+		return nil
 	}
 	_ = t.resp.Body.Close() // read to its end
 	t.resp.Body = t.held.Open()
@@ -104,90 +123,14 @@ func (t *answer) readWhole(x *exchange) error {
 	}
 	body := t.held.Open()
 	defer func() { _ = body.Close() }()
-	t.fault, t.malformed = look(x.account.Provider, x.op.Name, t.resp.Header, body)
+	t.fault, t.malformed = look(t.clock.ctx, x.account.Provider, x.op.Name, t.resp.Header, body)
 	return nil
-}
-
-// awaitFirstByte waits until an answer's body has begun, so that one that never does can still be tried again. What comes with it is put
-// back in one piece.
-func (t *answer) awaitFirstByte(buffers httputil.BufferPool) error {
-	first := buffers.Get()
-	n, err := io.ReadAtLeast(t.resp.Body, first, 1)
-	if err != nil && !errors.Is(err, io.EOF) {
-		buffers.Put(first)
-		return err
-	}
-	t.resp.Body = &begun{first: first[:n], buffers: buffers, ReadCloser: t.resp.Body}
-	return nil
-}
-
-// begun is a body whose beginning was already read.
-type begun struct {
-	io.ReadCloser
-	first   []byte
-	taken   int
-	buffers httputil.BufferPool
-}
-
-func (b *begun) Read(p []byte) (int, error) {
-	if b.taken < len(b.first) {
-		n := copy(p, b.first[b.taken:])
-		b.taken += n
-		return n, nil
-	}
-	return b.ReadCloser.Read(p)
-}
-
-func (b *begun) Close() error {
-	if b.buffers != nil {
-		b.buffers.Put(b.first[:cap(b.first)])
-		b.first, b.buffers = nil, nil
-	}
-	return b.ReadCloser.Close()
-}
-
-// joined is a body of which a part was already read.
-type joined struct {
-	io.Reader
-	io.Closer
 }
 
 // whenDone has done called once, when the streaming answer has ended: nil when the worker was given all of it.
 func (t *answer) whenDone(done func(error)) {
 	t.done = done
 	t.resp.Body = &stream{body: t.resp.Body, answer: t}
-}
-
-// stream watches a body on its way to the worker.
-type stream struct {
-	body   io.ReadCloser
-	answer *answer
-	ended  bool
-	err    error
-}
-
-func (s *stream) Read(p []byte) (int, error) {
-	n, err := s.body.Read(p)
-	if err != nil {
-		s.ended = true
-		dropInstructions(s.answer.resp.Trailer) // known only now
-		if !errors.Is(err, io.EOF) {
-			s.err = s.answer.clock.explain(err)
-		}
-	}
-	return n, err
-}
-
-// errAbandoned says that the worker did not take the whole answer.
-var errAbandoned = errors.New("the worker did not take the whole answer")
-
-func (s *stream) Close() error {
-	err := s.body.Close()
-	if !s.ended {
-		s.err = errAbandoned
-	}
-	s.answer.finish(s.err)
-	return err
 }
 
 // finish settles a streaming answer, once.

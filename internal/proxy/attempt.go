@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/ocr-proxy/ocr-proxy/internal/classify"
 	"github.com/ocr-proxy/ocr-proxy/internal/credential"
 	"github.com/ocr-proxy/ocr-proxy/internal/provider"
+	"github.com/ocr-proxy/ocr-proxy/internal/spool"
 )
 
 // attempt is what is remembered of one try.
@@ -43,6 +45,9 @@ func (x *exchange) try(out *http.Request, permit *permit, n int, before pause) {
 	seen := classify.Attempt{Operation: x.op.Name, Err: err, Sent: clock.sent.Load()}
 	if told != nil {
 		seen.Status, seen.Header, seen.Body = told.resp.StatusCode, told.resp.Header, told.decoded
+		if told.rpc != nil {
+			seen.Status, seen.Header = told.rpc.status, told.rpc.header
+		}
 		record.status, record.requestID = seen.Status, firstOf(seen.Header, a.Provider.RequestID)
 	} else {
 		clock.stop()
@@ -52,11 +57,11 @@ func (x *exchange) try(out *http.Request, permit *permit, n int, before pause) {
 		record.verdict = hungUp()
 	} else {
 		record.verdict = x.gather(told, x.judge(seen, told))
-		record.verdict.Aside = record.verdict.Aside || clock.short && classify.IsTimeout(err)
+		record.verdict.Aside = record.verdict.Aside || clock.short && classify.IsTimeout(err) || errors.Is(err, ErrShutdown)
 		record.ambiguous = seen.Ambiguous(x.op.Repeat != provider.Always)
 	}
 	record.duration = time.Since(record.started)
-	if record.mended = x.mend(record, told); record.mended {
+	if record.mended = x.mend(record, seen, told); record.mended {
 		record.verdict.Aside = true // a token that ends is nobody's failure, however many requests learn of it at once
 	}
 	x.history = append(x.history, record)
@@ -70,7 +75,7 @@ func (x *exchange) try(out *http.Request, permit *permit, n int, before pause) {
 
 // mend asks the account's credential, at most once in a request, whether another attempt would be made with something else than what was
 // refused here. There is no such attempt beyond the request's attempts and time.
-func (x *exchange) mend(last attempt, told *answer) bool {
+func (x *exchange) mend(last attempt, seen classify.Attempt, told *answer) bool {
 	if last.verdict.Class != classify.Auth || told == nil || told.streams || !x.repeatable(last) {
 		return false
 	}
@@ -81,7 +86,7 @@ func (x *exchange) mend(last attempt, told *answer) bool {
 	ctx, cancel := context.WithDeadline(x.in.Context(), x.deadline())
 	defer cancel()
 	return x.account.Credential.Mend(ctx, credential.Refusal{
-		Status: told.resp.StatusCode, Codes: told.codes, Header: told.resp.Header, Sent: x.sent,
+		Status: seen.Status, Codes: Fault(x.account.Provider, seen, time.Now()).Codes, Header: seen.Header, Sent: x.sent,
 	})
 }
 
@@ -199,27 +204,40 @@ func (x *exchange) sum256() ([sha256.Size]byte, error) {
 
 // exchangeOnce sends a request and reads as much of the answer as has to be known before anything is decided.
 func (x *exchange) exchangeOnce(req *http.Request, clock *clock) (*answer, error) {
-	resp, err := x.account.Transport.RoundTrip(req) //nolint:bodyclose // the answer owns it from here and is discarded or passed on
+	resp, err := x.transport().RoundTrip(req) //nolint:bodyclose // the answer owns it from here and is discarded or passed on
 	if err != nil {
 		return nil, clock.explain(err)
 	}
 	told := &answer{resp: resp, clock: clock}
+	if resp.StatusCode < http.StatusOK {
+		// Neither an answer nor interim: a switch of protocols that nobody asked for, whose body would never end, or a status that is none.
+		_ = resp.Body.Close()
+		clock.stop()
+		return nil, &classify.TruncatedError{Err: fmt.Errorf("status %d is no answer", resp.StatusCode)}
+	}
 	if err := told.read(x); err != nil {
 		told.discard()
+		if disk, ok := errors.AsType[*spool.WriteError](err); ok {
+			return nil, &classify.LocalError{Err: disk}
+		}
 		return nil, clock.explain(&classify.TruncatedError{Err: err})
 	}
 	return told, nil
 }
 
+// maxRequestID bounds what is written down of a provider's id of a call, in bytes.
+const maxRequestID = 128
+
+// firstOf is the provider's id of a call, from its own headers or the usual ones.
 func firstOf(h http.Header, names []string) string {
 	for _, name := range names {
 		if v := h.Get(name); v != "" {
-			return v
+			return classify.Shorten(v, maxRequestID)
 		}
 	}
 	for _, name := range [...]string{"X-Request-Id", "Request-Id", "X-Amzn-Requestid", "Apim-Request-Id"} {
 		if v := h.Get(name); v != "" {
-			return v
+			return classify.Shorten(v, maxRequestID)
 		}
 	}
 	return ""

@@ -29,11 +29,11 @@ const codeMismatch = "batch_mismatch"
 // gather looks into the items of an answer. Where some failed for reasons that pass, beside others that did not, the verdict asks for another
 // attempt, which will carry only those; while items are missing no answer is a success. It may be called for one answer after the other.
 func (x *exchange) gather(told *answer, v classify.Verdict) classify.Verdict {
-	b := x.account.Provider.Batch
+	b := x.batchRules()
 	if b == nil || b.Operation != x.op.Name || x.batch == nil && (told == nil || told.fault == nil) {
 		return v // not a batch, or one of which nothing failed
 	}
-	if told == nil || told.resp.StatusCode != http.StatusOK {
+	if told == nil || told.resp.StatusCode != http.StatusOK || told.rpc != nil && told.rpc.status != http.StatusOK {
 		return v // news about the call as a whole; what was gathered stays
 	}
 	failed, items, err := x.putTogether(b, told)
@@ -101,7 +101,7 @@ func (x *exchange) putTogether(b *provider.Batch, told *answer) ([]provider.Item
 // wholeBatch is the verdict on a batch of which nothing more can be had.
 func (x *exchange) wholeBatch(told *answer) classify.Verdict {
 	seen := classify.Attempt{Operation: x.op.Name, Sent: true, Status: told.resp.StatusCode, Header: told.resp.Header}
-	fault, err := Look(x.account.Provider, x.op.Name, bytes.NewReader(x.batch.answer))
+	fault, err := x.lookAtBatch()
 	return verdict(x.account.Provider, x.account.Rules, seen, fault, err != nil, time.Now())
 }
 

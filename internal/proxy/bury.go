@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/ocr-proxy/ocr-proxy/internal/classify"
 	"github.com/ocr-proxy/ocr-proxy/internal/dlq"
+	"github.com/ocr-proxy/ocr-proxy/internal/jsonstream"
 	"github.com/ocr-proxy/ocr-proxy/internal/scrub"
 )
 
@@ -99,7 +99,7 @@ func (x *exchange) envelope(secrets *scrub.Values) (*dlq.Envelope, io.ReadCloser
 	if len(e.Attempts) > 0 {
 		e.FirstAttemptAt = x.history[0].started
 	}
-	return e, body, nil
+	return e, x.aboutJob(e, body), nil
 }
 
 // request is what a replay needs: the call without whatever proved who made it, and its body.
@@ -113,6 +113,8 @@ func (x *exchange) request() (dlq.Request, io.ReadCloser, error) {
 	for name, values := range x.in.Header {
 		carries := scrub.Header(name) || slices.ContainsFunc(own, func(s string) bool { return strings.EqualFold(s, name) })
 		switch {
+		case strings.EqualFold(name, x.account.Idempotency.Header): // its name often ends like a key's
+			r.Headers[name] = values
 		case carries:
 			r.Credentials = append(r.Credentials, "header:"+name)
 		case scrub.Kept(name) && !named[http.CanonicalHeaderKey(name)]:
@@ -135,10 +137,11 @@ func (x *exchange) request() (dlq.Request, io.ReadCloser, error) {
 // withoutSecrets is the body that may be kept, and the names of the credential fields that were cut out of it. One that cannot be cut is left
 // out: a letter without its payload still says what happened.
 func (x *exchange) withoutSecrets(contentType string) (body io.ReadCloser, cut []string, err error) {
+	x.hideMembers()
 	form := x.openReceived()
 	secrets, err := scrub.FormSecrets(contentType, form)
 	_ = form.Close()
-	if err != nil {
+	if err != nil && !errors.Is(err, scrub.ErrUnreadableForm) {
 		return nil, nil, err
 	}
 	for _, s := range secrets {
@@ -147,17 +150,42 @@ func (x *exchange) withoutSecrets(contentType string) (body io.ReadCloser, cut [
 			cut = append(cut, s.Name)
 		}
 	}
-	body = x.openReceived()
-	if len(cut) == 0 {
-		return body, nil, nil
+	switch {
+	case err != nil:
+		x.withoutPayload(err)
+		return http.NoBody, append(cut, "unreadable"), nil
+	case len(cut) == 0:
+		return x.openReceived(), nil, nil
 	}
-	clean, err := scrub.CutForm(contentType, body)
-	_ = body.Close()
+	form = x.openReceived()
+	defer func() { _ = form.Close() }()
+	clean := x.account.Bodies.Body(-1)
+	defer clean.Release() // its reader keeps it
+	err = scrub.CutForm(contentType, form, clean)
+	clean.Finish(err)
 	if err != nil {
-		x.account.Log.Warn("a dead letter is written without its payload", zap.String("provider", x.account.Name), zap.Error(err))
+		x.withoutPayload(err)
 		return http.NoBody, cut, nil
 	}
-	return io.NopCloser(bytes.NewReader(clean)), cut, nil
+	return clean.Open(), cut, nil
+}
+
+// hideMembers adds the credentials among the members of a JSON body to the secrets: the body is kept as it is, but a provider may echo them.
+func (x *exchange) hideMembers() {
+	body := x.openReceived()
+	defer func() { _ = body.Close() }()
+	found, _ := jsonstream.Pick(body, []string{"*"}, maxJudged) // what is no JSON has no members
+	for _, v := range found["*"] {
+		if len(v.Names) == 1 && scrub.Param(v.Names[0]) {
+			x.secrets().Add(v.Text)
+		}
+	}
+}
+
+// withoutPayload says that a letter does not hold its document, and why.
+func (x *exchange) withoutPayload(why error) {
+	x.account.Log.Warn("a dead letter is written without its payload, for the sake of a credential in it",
+		zap.String("provider", x.account.Name), zap.Error(why))
 }
 
 // openReceived is a reader over the body as the worker sent it.

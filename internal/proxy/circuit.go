@@ -29,33 +29,33 @@ func (a *Account) circuitFor(r *http.Request) circuit {
 
 // credentialKey is a keyed hash over the credential that a worker sent, "" where there is none or it goes no further.
 func (a *Account) credentialKey(r *http.Request) string {
-	if !a.Credential.PassesThrough() {
+	parts := a.credentials(r)
+	if len(parts) == 0 {
 		return ""
 	}
-	var (
-		h     maphash.Hash
-		found bool
-	)
+	var h maphash.Hash
 	h.SetSeed(a.Seed)
-	hash := func(name string) {
-		for _, v := range r.Header[name] {
-			found = true
-			_, _ = h.WriteString(name)
-			_, _ = h.WriteString(v)
-		}
-	}
-	hash("Authorization")
-	for _, name := range a.Provider.Credentials {
-		hash(name)
-	}
-	for _, pair := range scrub.Credentials(r.URL.RawQuery) {
-		found = true
-		_, _ = h.WriteString(pair)
-	}
-	if !found {
-		return ""
+	for _, part := range parts {
+		_, _ = h.WriteString(part)
 	}
 	return string(h.Sum(nil))
+}
+
+// credentials are the names and values of whatever a worker sent to prove who it is, in a fixed order; nil where it goes no further.
+func (a *Account) credentials(r *http.Request) []string {
+	if !a.Credential.PassesThrough() {
+		return nil
+	}
+	var parts []string
+	for _, v := range r.Header["Authorization"] {
+		parts = append(parts, "Authorization", v)
+	}
+	for _, name := range a.Provider.Credentials {
+		for _, v := range r.Header[name] {
+			parts = append(parts, name, v)
+		}
+	}
+	return append(parts, scrub.Credentials(r.URL.RawQuery)...)
 }
 
 // wait is how long the request would be refused; 0 when it could pass now.

@@ -39,7 +39,7 @@ func (x *exchange) startClock() *clock {
 	}
 	parent := x.in.Context()
 	if x.flight != nil {
-		parent = context.WithoutCancel(parent) // paid for in any case: what a worker that hangs up does not take is kept
+		parent = x.account.Ending // paid for in any case: what a worker that hangs up does not take is kept
 	}
 	ctx, cancel := context.WithCancelCause(parent)
 	c.trace.WroteHeaders = func() { c.sent.Store(true) }

@@ -69,7 +69,7 @@ func (x *exchange) conclude(out *http.Request) *http.Response {
 	x.outcome = outcomeOf(x.stop, x.class())
 	x.reason = x.fixedWord()
 	resp := x.final(out)
-	x.status = resp.StatusCode
+	x.status = x.statusOf(resp)
 	if x.outcome != Success {
 		x.letter = x.bury()
 	}
@@ -95,12 +95,12 @@ func (x *exchange) final(out *http.Request) *http.Response {
 		return x.last.resp
 	}
 	p := x.problem()
-	header, body := x.account.Provider.Problem(p)
+	status, header, body := x.tell(p)
 	if p.Status == http.StatusServiceUnavailable {
 		header.Set("Retry-After", wholeSeconds(time.Until(x.notBefore)))
 	}
 	return &http.Response{
-		StatusCode: p.Status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: header,
+		StatusCode: status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: header,
 		Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)), Request: out,
 	}
 }
@@ -117,6 +117,7 @@ func (x *exchange) problem() provider.Problem {
 		credential  *classify.CredentialError
 		certificate *tls.CertificateVerificationError
 		truncated   *classify.TruncatedError
+		local       *classify.LocalError
 	)
 	last := x.lastAttempt()
 	switch {
@@ -140,6 +141,8 @@ func (x *exchange) problem() provider.Problem {
 		p.Message = "the proxy cannot use the credentials of this provider account; its log says why"
 	case errors.As(x.err, &certificate):
 		p.Message = "the provider's certificate does not verify: " + certificate.Err.Error()
+	case errors.As(x.err, &local):
+		p.Message = "the proxy had no room to take the provider's answer; the work may have been done and billed"
 	case errors.As(x.err, &truncated):
 		p.Message = "the provider's answer broke off"
 	}

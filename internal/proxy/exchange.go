@@ -22,8 +22,10 @@ import (
 type exchange struct {
 	account *Account
 	in      *http.Request
+	control *http.ResponseController // of the worker's connection
 	start   time.Time
 
+	rpc     *rpc // nil: plain HTTP
 	ask     instructions
 	op      provider.Operation
 	policy  Policy
@@ -31,8 +33,9 @@ type exchange struct {
 
 	body     *spool.Body   // as the worker sent it; nil: none
 	replaced []byte        // what goes out instead of body, when the proxy put a token in; nil: body
-	token    string        // the token that was put in
-	tokened  bool          // the body carries a token, the worker's or ours
+	token    string        // the token that was put in, or that the worker put into the header for it
+	given    string        // the worker's own token in the body of a job start
+	tokened  bool          // the call carries a token, the worker's or ours
 	upload   time.Duration // how long the worker took to send the body
 	batch    *batch        // of a call about several items, some of which were asked for again; nil: none were
 	keysOnce sync.Once     // keys are computed once, also for other requests that ask whether they are the same
@@ -55,6 +58,7 @@ type exchange struct {
 	reason    string    // fixed word; "": class and outcome say it all
 	status    int       // of the worker's answer
 	letter    string    // id of the dead letter; "": none
+	job       *endedJob // that the answer is about; nil: about none, or one that goes on
 	notBefore time.Time // when it makes sense to try again; zero: nothing is known
 }
 
@@ -79,24 +83,28 @@ const (
 // RoundTrip runs the request to its end and answers with the provider's last answer or, without one, with the proxy's own. The error is only
 // for workers that have gone.
 func (x *exchange) RoundTrip(out *http.Request) (*http.Response, error) {
-	x.prepare()
+	x.prepare(out)
 	x.history = x.only[:0]
 	if resp, stop := x.recall(out); resp != nil {
-		return resp, nil
+		return x.deliver(resp), nil
 	} else if stop == retry.Canceled {
 		return nil, x.hungUp()
+	}
+	if resp := x.recallJob(out); resp != nil {
+		return x.deliver(resp), nil
 	}
 	if x.costly() {
 		x.flight = x.account.Calls.Enter(x.call())
 	}
 	x.stop = x.run(out)
+	x.journal()
 	if x.stop == retry.Canceled {
 		x.rescue(out)
 		return nil, x.hungUp()
 	}
 	resp := x.conclude(out)
 	x.land(resp)
-	return resp, nil
+	return x.deliver(resp), nil
 }
 
 // hungUp ends a request whose worker has gone.
@@ -164,6 +172,9 @@ func (x *exchange) next(n int, v classify.Verdict) (pause, retry.Stop) {
 		}
 	case !v.Class.Retryable():
 		return pause{}, retry.Final
+	}
+	if x.account.Ending.Err() != nil {
+		return pause{}, retry.Shutdown
 	}
 	throttled := v.Class == classify.Throttle && !a.TripOnThrottle
 	if !x.repeatable(x.history[n-1]) {
@@ -298,16 +309,28 @@ func (x *exchange) sleep(d time.Duration, wake <-chan struct{}) retry.Stop {
 	select {
 	case <-timer.C:
 	case <-wake:
-	case <-x.in.Context().Done():
-		return retry.Canceled
-	case <-x.account.Closing:
+	case <-x.account.Ending.Done():
 		return retry.Shutdown
+	case <-x.in.Context().Done():
+		return x.interrupted()
 	}
 	return retry.Continue
 }
 
-// gone reports whether the worker has hung up. It is asked before anything is held against the provider.
-func (x *exchange) gone() bool { return x.in.Context().Err() != nil }
+// interrupted is why nothing more can be done for the request: its worker has hung up, or the proxy is ending. It is asked before anything is
+// held against the provider.
+func (x *exchange) interrupted() retry.Stop {
+	switch {
+	case x.account.Ending.Err() != nil:
+		return retry.Shutdown
+	case x.in.Context().Err() != nil:
+		return retry.Canceled
+	}
+	return retry.Continue
+}
+
+// gone reports whether the worker has hung up.
+func (x *exchange) gone() bool { return x.interrupted() == retry.Canceled }
 
 // deadline is when the request must have ended.
 func (x *exchange) deadline() time.Time { return x.start.Add(x.policy.Total) }

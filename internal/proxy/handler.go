@@ -14,12 +14,14 @@ import (
 // ServeHTTP takes one call of a worker's from its head to its last byte. Every way out, a panic that aborts the connection included, passes
 // through the record in the defer.
 func (a *Account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := &exchange{account: a, in: r, start: time.Now()}
+	x := &exchange{account: a, in: r, control: http.NewResponseController(w), start: time.Now()}
+	_ = x.control.SetWriteDeadline(time.Time{}) // the connection's last answer had one
 	given := false
 	leave := a.Purse.Enter()
 	defer func() {
-		if !given && x.outcome == Success {
+		if !given && x.outcome == Success && (x.last == nil || !x.last.streams) { // of a stream only its end tells
 			x.rescue(nil)
+			x.outcome = ClientGone
 		}
 		x.land(nil)
 		if x.last != nil {
@@ -36,7 +38,10 @@ func (a *Account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}()
 	refusal := x.admit()
 	if refusal == nil {
-		refusal = x.receive(w)
+		refusal = x.receive()
+	}
+	if refusal == nil {
+		refusal = x.oneMessage()
 	}
 	if refusal != nil {
 		x.refuse(w, *refusal)
@@ -45,6 +50,7 @@ func (a *Account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if x.stop == retry.Canceled {
 		abort(w, r, nil)
 	}
+	w.Header()["Content-Type"] = nil // what the provider does not name is not ours to guess
 	proxy := httputil.ReverseProxy{
 		Rewrite:      x.rewrite,
 		Transport:    x,
@@ -54,6 +60,7 @@ func (a *Account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	proxy.ServeHTTP(w, r)
 	given = true
+	x.closeJob()
 }
 
 // abort ends the worker's connection. It is called when there is nobody left to answer.
@@ -61,18 +68,17 @@ func abort(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandl
 
 // receive takes the whole body before the first attempt: the worker is near, and an attempt that has begun cannot then fail because of it.
 // A worker that stalls is not waited for longer than its request may take.
-func (x *exchange) receive(w http.ResponseWriter) *refusal {
+func (x *exchange) receive() *refusal {
 	if x.in.ContentLength == 0 {
 		return nil
 	}
 	began := time.Now()
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(x.deadline().Add(-x.policy.leastAttempt())) // a writer without a connection has nothing to bound
+	_ = x.control.SetReadDeadline(x.deadline().Add(-x.policy.leastAttempt())) // a writer without a connection has nothing to bound
 	x.body = x.account.Bodies.Body(x.in.ContentLength)
 	_, err := x.body.ReadFrom(x.in.Body)
 	x.upload = time.Since(began)
 	if err == nil {
-		_ = control.SetReadDeadline(time.Time{})
+		_ = x.control.SetReadDeadline(time.Time{})
 		return nil
 	}
 	// The deadline stays: the server reads on after a refusal, and a worker that stalls must not hold it.

@@ -125,9 +125,9 @@ func TestAProbeWhoseWorkerHangsUpGivesItsPlaceBack(t *testing.T) {
 
 func TestShutdownWakesWhoeverSleeps(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		closing := make(chan struct{})
+		ending, end := context.WithCancelCause(t.Context())
 		s := defaults("generic")
-		s.account = func(a *Account) { a.Closing = closing }
+		s.account = func(a *Account) { a.Ending = ending }
 		l := newLab(t, s, step{status: 429, header: "Retry-After: 20", body: "slow down"}, step{body: "late, but in time", after: 8 * time.Second})
 		asleep := l.later(t.Context(), call{target: "/ocr", body: "document"})
 		synctest.Wait()
@@ -135,7 +135,7 @@ func TestShutdownWakesWhoeverSleeps(t *testing.T) {
 		queued := l.later(t.Context(), call{target: "/ocr", body: "another"}) // held by the gate
 		synctest.Wait()
 		time.Sleep(time.Second)
-		close(closing)
+		end(ErrShutdown)
 
 		first, second := <-asleep, <-queued
 		for _, r := range []reply{first, second} {
@@ -161,13 +161,13 @@ func TestShutdownWakesWhoeverSleeps(t *testing.T) {
 
 func TestShutdownLetsAnAttemptFinish(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		closing := make(chan struct{})
+		ending, end := context.WithCancelCause(t.Context())
 		s := defaults("generic")
-		s.account = func(a *Account) { a.Closing = closing }
+		s.account = func(a *Account) { a.Ending = ending }
 		l := newLab(t, s, step{body: "late, but in time", after: 8 * time.Second})
 		running := l.later(t.Context(), call{body: "document"})
 		time.Sleep(3 * time.Second)
-		close(closing)
+		end(ErrShutdown)
 		r := <-running
 		require.Equal(t, "late, but in time", r.body)
 		require.Equal(t, "success", r.own("Outcome"))

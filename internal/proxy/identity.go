@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"io"
+	"net/http"
 
 	"github.com/google/uuid"
 
@@ -21,7 +22,11 @@ const maxTokened = 1 << 20
 
 // prepare looks for the idempotency token of a job start and puts one in where it is missing, so that a repetition cannot start a second
 // job.
-func (x *exchange) prepare() {
+func (x *exchange) prepare(out *http.Request) {
+	if x.account.Idempotency.Header != "" {
+		x.prepareHeader(out)
+		return
+	}
 	field := x.account.Provider.TokenField
 	if field == "" || x.op.Repeat != provider.WithToken {
 		return
@@ -34,7 +39,8 @@ func (x *exchange) prepare() {
 	if err != nil {
 		return // no JSON: the provider says so better than we could
 	}
-	if x.tokened = found.String(field) != ""; x.tokened || found.Has(field) || !x.op.Tokened || x.account.Injection == InjectNever {
+	x.given = found.String(field)
+	if x.tokened = x.given != ""; x.tokened || found.Has(field) || !x.op.Tokened || x.account.Injection == InjectNever {
 		return
 	}
 	keys, err := x.identify()
@@ -52,7 +58,41 @@ func (x *exchange) callIdentity() string {
 	if x.account.Injection == InjectContent {
 		return ""
 	}
-	return cmp.Or(x.in.Header.Get(x.account.Provider.CallID), x.ask.documentID, uuid.NewString())
+	return cmp.Or(x.callName(), uuid.NewString())
+}
+
+// callName is what a call is known by, after a restart too: the SDK's id of it, else the worker's name for the document; "": nothing.
+func (x *exchange) callName() string {
+	return cmp.Or(x.in.Header.Get(x.account.Provider.CallID), x.ask.documentID)
+}
+
+// Idempotency is how a call of an engine without an adapter carries an idempotency token.
+type Idempotency struct {
+	Header string // the header's name; "": none is put in
+	Bare   bool   // the value is the token itself; else it is a quoted string, as the header Idempotency-Key is specified
+}
+
+// prepareHeader puts an idempotency token into the header of a POST that has none. With one, the worker's or ours, the call may be repeated;
+// without one it is treated as work that must not be done twice.
+func (x *exchange) prepareHeader(out *http.Request) {
+	if x.in.Method != http.MethodPost {
+		return
+	}
+	as := x.account.Idempotency
+	x.op.Repeat = provider.WithToken
+	x.token = x.in.Header.Get(as.Header)
+	if x.token == "" && x.account.Injection != InjectNever {
+		keys, err := x.identify()
+		if err != nil {
+			return
+		}
+		x.token = newToken(keys.Fingerprint, x.callIdentity())
+		if !as.Bare {
+			x.token = `"` + x.token + `"`
+		}
+		out.Header.Set(as.Header, x.token)
+	}
+	x.tokened = x.token != ""
 }
 
 // newToken is 64 characters of [0-9a-f]: within what AWS takes.
@@ -87,7 +127,7 @@ func (x *exchange) identify() (fingerprint.Keys, error) {
 }
 
 func (x *exchange) computeKeys() (fingerprint.Keys, error) {
-	return fingerprint.Compute(fingerprint.Request{
+	r := fingerprint.Request{
 		Kind:              x.account.Provider.Name,
 		Operation:         x.op.Name,
 		Method:            x.in.Method,
@@ -96,5 +136,9 @@ func (x *exchange) computeKeys() (fingerprint.Keys, error) {
 		ContentType:       x.in.Header.Get("Content-Type"),
 		ProcessingVersion: cmp.Or(x.ask.version, x.account.Version),
 		Body:              func() (io.ReadCloser, error) { return x.openReceived(), nil },
-	}, x.account.Provider.Layout, scrub.Param)
+	}
+	if x.rpc != nil {
+		return x.messageKeys(r)
+	}
+	return fingerprint.Compute(r, x.account.Provider.Layout, scrub.Param)
 }

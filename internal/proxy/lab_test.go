@@ -92,7 +92,7 @@ func (s setup) build(t testing.TB, upstream *url.URL, transport http.RoundTrippe
 		Policy: func(string) Policy { return s.policy }, Credential: credential.Passthrough(),
 		Breakers: group, Gates: gates, Purse: purse, Transport: transport, Bodies: bodies, MaxBody: s.bodies.MaxBytes,
 		CopyBuffers: NewBuffers(32<<10, 8), Sink: sink, Version: "v1", Metrics: NewMetrics(registry).Account("acct", s.kind, purse),
-		Log: zap.New(core), ErrorLog: log.New(io.Discard, "", 0), Closing: make(chan struct{}), Seed: maphash.MakeSeed(),
+		Log: zap.New(core), ErrorLog: log.New(io.Discard, "", 0), Ending: context.Background(), Seed: maphash.MakeSeed(),
 	}
 	if s.account != nil {
 		s.account(a)
@@ -138,7 +138,7 @@ func serve(t *testing.T, network *memnet.Network, address string, handler http.H
 	t.Helper()
 	l, err := network.Listen(address)
 	require.NoError(t, err)
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute, ErrorLog: log.New(panics{t}, "", 0)}
+	server := &http.Server{Handler: handler, Protocols: Protocols(), ReadHeaderTimeout: time.Minute, ErrorLog: log.New(panics{t}, "", 0)}
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(l) }()
 	return func() {

@@ -36,12 +36,14 @@ func NewTransport(roots *x509.CertPool) *http.Transport {
 		TLSClientConfig:     &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
 		TLSHandshakeTimeout: dialTimeout,
 		ForceAttemptHTTP2:   true,
-		DisableCompression:  true, // the worker's bytes are passed on as they are
-		MaxIdleConnsPerHost: maxIdleConns,
-		IdleConnTimeout:     idleTimeout,
-		WriteBufferSize:     64 << 10,
-		ReadBufferSize:      32 << 10,
-		Proxy:               http.ProxyFromEnvironment, // where a site's only way out is a forward proxy; never for loopback
+		// A gateway's error may carry a long cookie; ten megabytes of head, the standard's limit, is an attack.
+		MaxResponseHeaderBytes: 256 << 10,
+		DisableCompression:     true, // the worker's bytes are passed on as they are
+		MaxIdleConnsPerHost:    maxIdleConns,
+		IdleConnTimeout:        idleTimeout,
+		WriteBufferSize:        64 << 10,
+		ReadBufferSize:         32 << 10,
+		Proxy:                  http.ProxyFromEnvironment, // where a site's only way out is a forward proxy; never for loopback
 	}
 }
 

@@ -3,9 +3,11 @@ package proxy
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -54,29 +56,66 @@ func Explain(p *provider.Provider, rules classify.Table, a classify.Attempt, now
 		malformed bool
 	)
 	if a.Status < http.StatusBadRequest && len(a.Body) > 0 && maybeJSON(a.Header) {
-		inside, malformed = look(p, a.Operation, a.Header, bytes.NewReader(a.Body))
+		inside, malformed = look(context.Background(), p, a.Operation, a.Header, bytes.NewReader(a.Body))
 	}
 	return verdict(p, rules, a, inside, malformed, now)
 }
 
-// look finds what is told inside a good answer: a failure, or that it is no JSON although it says so.
-func look(p *provider.Provider, operation string, h http.Header, body io.Reader) (fault *classify.Fault, malformed bool) {
+const (
+	// maxPlain bounds how much of an answer is looked at once its encoding is undone, in bytes: a few KB can unpack to many GB.
+	maxPlain = 256 << 20
+	// maxValues bounds how many values are kept of one answer.
+	maxValues = 20_000
+)
+
+// look finds what is told inside a good answer: a failure, or that it is no JSON although it says so. What is too large to be looked at, or
+// takes longer than the context lasts, tells nothing.
+func look(ctx context.Context, p *provider.Provider, operation string, h http.Header, body io.Reader) (fault *classify.Fault, malformed bool) {
 	plain, err := decoded(h.Get("Content-Encoding"), body)
 	if err != nil {
 		return nil, false // an encoding that we cannot undo is for the worker to judge
 	}
-	fault, err = Look(p, operation, plain)
+	fault, err = Look(p, operation, &patience{Reader: plain, ctx: ctx, left: maxPlain})
 	var syntax *jsonstream.SyntaxError
 	return fault, errors.As(err, &syntax) && isJSON(h)
 }
 
+// patience is a reader that ends in an error when too much comes of it, or the context is over.
+type patience struct {
+	io.Reader
+	ctx  context.Context
+	left int64
+}
+
+// errPatience says that an answer is too large to be looked at.
+var errPatience = errors.New("the answer is too large to be looked at")
+
+func (r *patience) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	if r.left <= 0 {
+		return 0, errPatience
+	}
+	n, err := r.Reader.Read(p)
+	r.left -= int64(n)
+	return n, err
+}
+
 // Look finds the failure that is told inside a good JSON answer, or nil. A *jsonstream.SyntaxError says that it is no JSON.
 func Look(p *provider.Provider, operation string, body io.Reader) (*classify.Fault, error) {
-	values, err := jsonstream.Pick(body, p.Watch, maxJudged)
+	found, kept := jsonstream.Found{}, 0
+	err := jsonstream.Each(body, p.Watch, maxJudged, func(path string, v jsonstream.Value) {
+		if kept++; kept > maxValues {
+			return
+		}
+		v.Index, v.Names = slices.Clone(v.Index), slices.Clone(v.Names)
+		found[path] = append(found[path], v)
+	})
 	if err != nil || p.Judge == nil {
 		return nil, err
 	}
-	if fault, failed := p.Judge(operation, values); failed {
+	if fault, failed := p.Judge(operation, found); failed {
 		return &fault, nil
 	}
 	return nil, nil //nolint:nilnil // no failure is told

@@ -15,46 +15,47 @@ import (
 type Secret struct{ Name, Value string }
 
 const (
-	// maxForm bounds the form that a credential is cut out of, in bytes; a larger one cannot be kept.
-	maxForm = 64 << 20
 	// maxSecret bounds what is read of one credential in a form, in bytes.
 	maxSecret = 4 << 10
+
+	urlencoded = "application/x-www-form-urlencoded"
+	multiform  = "multipart/form-data"
 )
 
-// ErrFormTooLarge says that a form holds a credential and is too large to cut it out.
-var ErrFormTooLarge = errors.New("the form holds a credential and is too large to cut it out")
+// ErrUnreadableForm says that a body is labelled a form and cannot be read as one, so that nobody can say where a credential in it ends.
+var ErrUnreadableForm = errors.New("the body is labelled a form and cannot be read as one")
+
+// form reads a content type as leniently as servers do: what comes before the first semicolon decides.
+func form(contentType string) (media, boundary string) {
+	media, _, _ = strings.Cut(contentType, ";")
+	media = strings.ToLower(strings.TrimSpace(media))
+	if media == multiform {
+		if _, params, err := mime.ParseMediaType(contentType); err == nil {
+			boundary = params["boundary"]
+		}
+	}
+	return media, boundary
+}
 
 // FormSecrets finds the credentials in the fields of an urlencoded or multipart form of any size, in bounded memory. A body that is no form
-// holds none, and so does one that cannot be read as what it says it is: nobody could have used a credential in it.
+// holds none. With ErrUnreadableForm come those that were found before.
 func FormSecrets(contentType string, body io.Reader) ([]Secret, error) {
-	media, params, err := mime.ParseMediaType(contentType)
-	if err != nil {
-		return nil, nil //nolint:nilerr // what is no form has no fields
-	}
-	switch media {
-	case "application/x-www-form-urlencoded":
+	switch media, boundary := form(contentType); media {
+	case urlencoded:
 		return pairSecrets(body)
-	case "multipart/form-data":
-		return partSecrets(multipart.NewReader(body, params["boundary"]))
+	case multiform:
+		if boundary == "" {
+			return nil, ErrUnreadableForm
+		}
+		return partSecrets(multipart.NewReader(body, boundary))
 	}
 	return nil, nil
 }
 
 // pairSecrets reads name=value pairs and keeps no more of each than a credential has.
 func pairSecrets(body io.Reader) ([]Secret, error) {
-	var (
-		found []Secret
-		pair  []byte
-	)
-	r := bufio.NewReader(body)
-	for {
-		b, err := r.ReadByte()
-		if err == nil && b != '&' && b != ';' {
-			if len(pair) < 2*maxSecret {
-				pair = append(pair, b)
-			}
-			continue
-		}
+	var found []Secret
+	err := eachPair(body, func(pair, _ []byte) error {
 		if name := paramName(string(pair)); Param(name) {
 			_, value, _ := strings.Cut(string(pair), "=")
 			found = append(found, Secret{name, value})
@@ -62,13 +63,59 @@ func pairSecrets(body io.Reader) ([]Secret, error) {
 				found = append(found, Secret{name, plain})
 			}
 		}
-		pair = pair[:0]
-		switch {
-		case errors.Is(err, io.EOF):
-			return found, nil
-		case err != nil:
-			return nil, err
+		return nil
+	}, nil)
+	return found, err
+}
+
+// eachPair gives the beginning of every pair of an urlencoded form, at most 2·maxSecret bytes, with the separator before it; rest gets what is
+// longer. A nil rest drops it.
+func eachPair(body io.Reader, begin func(pair, separator []byte) error, rest func(more []byte) error) error {
+	r := bufio.NewReaderSize(body, 64<<10)
+	var separator []byte
+	for {
+		pair := make([]byte, 0, 64)
+		begun, ended := false, false
+		var next []byte
+		for !ended {
+			chunk, err := r.Peek(1)
+			if err == nil {
+				chunk, _ = r.Peek(r.Buffered())
+			} else if !errors.Is(err, io.EOF) {
+				return err
+			}
+			end := bytes.IndexAny(chunk, "&;")
+			taken := chunk
+			if end >= 0 {
+				taken = chunk[:end]
+			}
+			if !begun {
+				room := min(len(taken), 2*maxSecret-len(pair))
+				pair = append(pair, taken[:room]...)
+				if len(pair) == 2*maxSecret || end >= 0 || len(chunk) == 0 {
+					begun = true
+					if err := begin(pair, separator); err != nil {
+						return err
+					}
+				}
+				taken = taken[room:]
+			}
+			if begun && len(taken) > 0 && rest != nil {
+				if err := rest(taken); err != nil {
+					return err
+				}
+			}
+			switch {
+			case len(chunk) == 0:
+				return nil
+			case end >= 0:
+				next, ended = []byte{chunk[end]}, true
+				_, _ = r.Discard(end + 1) // buffered: it cannot fail
+			default:
+				_, _ = r.Discard(len(chunk))
+			}
 		}
+		separator = next
 	}
 }
 
@@ -76,67 +123,90 @@ func partSecrets(parts *multipart.Reader) ([]Secret, error) {
 	var found []Secret
 	for {
 		part, err := parts.NextRawPart()
-		if err != nil {
-			return found, nil //nolint:nilerr // the end, or no multipart form
-		}
-		if !Param(part.FormName()) {
+		switch {
+		case err == io.EOF: //nolint:errorlint // the plain one is the end; wrapped it says that the end is missing
+			return found, nil
+		case err != nil:
+			return found, ErrUnreadableForm
+		case !secretPart(part):
 			continue
 		}
 		value, err := io.ReadAll(io.LimitReader(part, maxSecret))
 		if err != nil {
-			return nil, err
+			return found, ErrUnreadableForm
 		}
-		found = append(found, Secret{part.FormName(), string(value)})
+		found = append(found, Secret{partName(part), string(value)})
 	}
 }
 
-// CutForm takes the credential fields out of a form. The other fields stay byte for byte.
-func CutForm(contentType string, body io.Reader) ([]byte, error) {
-	media, params, err := mime.ParseMediaType(contentType)
-	if err != nil {
-		return nil, err
-	}
-	data, err := io.ReadAll(io.LimitReader(body, maxForm+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(data) > maxForm {
-		return nil, ErrFormTooLarge
-	}
-	if media == "multipart/form-data" {
-		return cutParts(data, params["boundary"]), nil
-	}
-	clean, _ := Query(string(data))
-	return []byte(clean), nil
-}
-
-// cutParts works on the raw text between the boundaries, so that what stays is exactly what was sent.
-func cutParts(data []byte, boundary string) []byte {
-	if boundary == "" {
-		return data
-	}
-	delimiter := []byte("--" + boundary)
-	sections := bytes.Split(data, delimiter)
-	kept := sections[:0:0]
-	for i, section := range sections {
-		if i == 0 || !Param(fieldName(section)) {
-			kept = append(kept, section)
-		}
-	}
-	return bytes.Join(kept, delimiter)
-}
-
-// fieldName is the name of the form field in one section of a multipart body, or "".
-func fieldName(section []byte) string {
-	head, _, ok := bytes.Cut(section, []byte("\r\n\r\n"))
-	if !ok {
-		return ""
-	}
-	// A reader of one part parses the head as the standard does, quoting and continuation lines included.
-	r := multipart.NewReader(bufio.NewReader(strings.NewReader("--x\r\n"+strings.TrimLeft(string(head), "\r\n")+"\r\n\r\n\r\n--x--")), "x")
-	part, err := r.NextRawPart()
+// partName is the name of a part, whatever its disposition is called.
+func partName(part *multipart.Part) string {
+	_, params, err := mime.ParseMediaType(part.Header.Get("Content-Disposition"))
 	if err != nil {
 		return ""
 	}
-	return part.FormName()
+	return params["name"]
+}
+
+// secretPart reports whether a part carries a credential; one whose head cannot be read is taken for one that does.
+func secretPart(part *multipart.Part) bool {
+	_, params, err := mime.ParseMediaType(part.Header.Get("Content-Disposition"))
+	return err != nil || Param(params["name"])
+}
+
+// CutForm copies a form without its credential fields, in bounded memory. Fields of an urlencoded form stay byte for byte, the parts of a
+// multipart form in content, order and boundary.
+func CutForm(contentType string, body io.Reader, out io.Writer) error {
+	media, boundary := form(contentType)
+	if media != multiform {
+		return cutPairs(body, out)
+	}
+	w := multipart.NewWriter(out)
+	if err := w.SetBoundary(boundary); err != nil {
+		return ErrUnreadableForm
+	}
+	parts := multipart.NewReader(body, boundary)
+	for {
+		part, err := parts.NextRawPart()
+		switch {
+		case err == io.EOF: //nolint:errorlint // see partSecrets
+			return w.Close()
+		case err != nil:
+			return ErrUnreadableForm
+		case secretPart(part):
+			continue
+		}
+		copied, err := w.CreatePart(part.Header)
+		if err != nil {
+			return err
+		}
+		if _, err := io.Copy(copied, part); err != nil {
+			return err
+		}
+	}
+}
+
+func cutPairs(body io.Reader, out io.Writer) error {
+	first, cutting := true, false
+	write := func(b []byte) error {
+		_, err := out.Write(b)
+		return err
+	}
+	return eachPair(body, func(pair, separator []byte) error {
+		if cutting = Param(paramName(string(pair))); cutting {
+			return nil
+		}
+		if first {
+			separator, first = nil, false
+		}
+		if err := write(separator); err != nil {
+			return err
+		}
+		return write(pair)
+	}, func(more []byte) error {
+		if cutting {
+			return nil
+		}
+		return write(more)
+	})
 }

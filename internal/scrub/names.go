@@ -26,7 +26,9 @@ func Header(name string) bool {
 	if strings.HasSuffix(n, "key") {
 		return true // x-api-key, ocp-apim-subscription-key, apikey, app_key and their many relatives
 	}
-	for _, word := range [...]string{"auth", "token", "secret", "passw", "credential", "signature", "session"} {
+	for _, word := range [...]string{
+		"auth", "token", "secret", "pass", "credential", "session", "bearer", "jwt", "assertion", "cert", "-sig", "-sas", "-code", "-iam",
+	} {
 		if strings.Contains(n, word) {
 			return true
 		}
@@ -43,7 +45,7 @@ func Kept(name string) bool {
 	}
 	switch n {
 	case "content-type", "content-encoding", "content-language", "content-disposition", "accept", "accept-language", "user-agent",
-		"prefer", "range", "if-match", "if-none-match", "idempotency-key", "amz-sdk-invocation-id", "traceparent", "tracestate":
+		"grpc-encoding", "prefer", "range", "if-match", "if-none-match", "idempotency-key", "amz-sdk-invocation-id", "traceparent", "tracestate":
 		return true
 	}
 	return strings.HasPrefix(n, "x-") || strings.HasPrefix(n, "openai-") || strings.HasPrefix(n, "ms-")

@@ -91,9 +91,8 @@ func TestForm(t *testing.T) {
 	found, err := scrub.FormSecrets(urlencoded, strings.NewReader("apikey=K%2B1&language=eng&url=http%3A%2F%2Fx"))
 	require.NoError(t, err)
 	require.Equal(t, []scrub.Secret{{"apikey", "K%2B1"}, {"apikey", "K+1"}}, found)
-	clean, err := scrub.CutForm(urlencoded, strings.NewReader("apikey=K&language=eng&url=http%3A%2F%2Fx"))
-	require.NoError(t, err)
-	require.Equal(t, "language=eng&url=http%3A%2F%2Fx", string(clean))
+	require.Equal(t, "language=eng&url=http%3A%2F%2Fx", cut(t, urlencoded, "apikey=K&language=eng&url=http%3A%2F%2Fx"))
+	require.Equal(t, "a=1;b=2", cut(t, urlencoded+"; charset", "a=1&key=K;b=2"), "an odd label does not save a credential")
 
 	var body bytes.Buffer
 	w := multipart.NewWriter(&body)
@@ -107,8 +106,7 @@ func TestForm(t *testing.T) {
 	found, err = scrub.FormSecrets(w.FormDataContentType(), bytes.NewReader(body.Bytes()))
 	require.NoError(t, err)
 	require.Equal(t, []scrub.Secret{{"apikey", "THE-KEY"}}, found)
-	clean, err = scrub.CutForm(w.FormDataContentType(), bytes.NewReader(body.Bytes()))
-	require.NoError(t, err)
+	clean := []byte(cut(t, w.FormDataContentType(), body.String()))
 	require.NotContains(t, string(clean), "THE-KEY")
 	form, err := multipart.NewReader(bytes.NewReader(clean), w.Boundary()).ReadForm(1 << 20)
 	require.NoError(t, err, "what is left is still a form")
@@ -116,22 +114,51 @@ func TestForm(t *testing.T) {
 	require.Len(t, form.File["file"], 1)
 	require.EqualValues(t, len("\x89PNG\r\n\r\nname=\"apikey\""), form.File["file"][0].Size)
 
-	for _, other := range []string{"application/json", "", "multipart/form-data", "bad/"} {
+	for _, other := range []string{"application/json", "", "bad/"} {
 		found, err = scrub.FormSecrets(other, strings.NewReader("apikey=K"))
 		require.NoError(t, err)
 		require.Empty(t, found)
 	}
 }
 
-// A form without a credential may be of any size: only its names are looked at.
-func TestLargeFormsAreSearchedInBoundedMemory(t *testing.T) {
+func cut(t *testing.T, contentType, body string) string {
+	t.Helper()
+	var out strings.Builder
+	require.NoError(t, scrub.CutForm(contentType, strings.NewReader(body), &out))
+	return out.String()
+}
+
+// What is labelled a form and is none may hold a credential that nobody can find: it must not be kept.
+func TestUnreadableForms(t *testing.T) {
 	t.Parallel()
-	endless := io.LimitReader(zeros{}, 4<<20)
-	found, err := scrub.FormSecrets("application/x-www-form-urlencoded", io.MultiReader(strings.NewReader("a="), endless, strings.NewReader("&key=K")))
+	const part = "Content-Disposition: form-data; name=apikey\r\n\r\nK\r\n"
+	for name, c := range map[string][2]string{
+		"no boundary":    {"multipart/form-data", "--x\r\n" + part + "--x--\r\n"},
+		"odd parameters": {"multipart/form-data; boundary=x; y", "--x\r\n" + part + "--x--\r\n"},
+		"no end":         {"multipart/form-data; boundary=x", "--x\r\nContent-Disposition: form-data; name=a\r\n\r\nK"},
+		"another one":    {"multipart/form-data; boundary=y", "--x\r\n" + part + "--x--\r\n"},
+	} {
+		_, err := scrub.FormSecrets(c[0], strings.NewReader(c[1]))
+		require.ErrorIs(t, err, scrub.ErrUnreadableForm, name)
+	}
+	found, err := scrub.FormSecrets("multipart/form-data; boundary=x", strings.NewReader("--x\r\nContent-Disposition: attachment; name=\"apikey\"\r\n\r\nK\r\n--x--\r\n"))
+	require.NoError(t, err)
+	require.Equal(t, []scrub.Secret{{"apikey", "K"}}, found, "whatever the disposition is called")
+}
+
+func TestLargeFormsAreSearchedAndCutInBoundedMemory(t *testing.T) {
+	t.Parallel()
+	const urlencoded = "application/x-www-form-urlencoded"
+	large := func() io.Reader {
+		return io.MultiReader(strings.NewReader("a="), io.LimitReader(zeros{}, 8<<20), strings.NewReader("&key=K&b="), io.LimitReader(zeros{}, 1<<20))
+	}
+	found, err := scrub.FormSecrets(urlencoded, large())
 	require.NoError(t, err)
 	require.Equal(t, []scrub.Secret{{"key", "K"}}, found)
-	_, err = scrub.CutForm("application/x-www-form-urlencoded", io.MultiReader(strings.NewReader("key=K&a="), io.LimitReader(zeros{}, 65<<20)))
-	require.ErrorIs(t, err, scrub.ErrFormTooLarge)
+	var out strings.Builder
+	require.NoError(t, scrub.CutForm(urlencoded, large(), &out))
+	require.Len(t, out.String(), len("a=&b=")+(9<<20))
+	require.NotContains(t, out.String(), "key")
 }
 
 type zeros struct{}
@@ -148,14 +175,19 @@ func FuzzForm(f *testing.F) {
 	f.Add("application/x-www-form-urlencoded", "apikey=K&a=%zz")
 	f.Fuzz(func(t *testing.T, contentType, body string) {
 		found, err := scrub.FormSecrets(contentType, strings.NewReader(body))
-		require.NoError(t, err)
+		if err != nil {
+			require.ErrorIs(t, err, scrub.ErrUnreadableForm)
+			return
+		}
 		if len(found) == 0 {
 			return
 		}
-		clean, err := scrub.CutForm(contentType, strings.NewReader(body))
+		var clean strings.Builder
+		if scrub.CutForm(contentType, strings.NewReader(body), &clean) != nil {
+			return // then it is not kept at all
+		}
+		left, err := scrub.FormSecrets(contentType, strings.NewReader(clean.String()))
 		require.NoError(t, err)
-		left, err := scrub.FormSecrets(contentType, bytes.NewReader(clean))
-		require.NoError(t, err)
-		require.Empty(t, left, "nothing is left of them in %q", clean)
+		require.Empty(t, left, "nothing is left of them in %q", clean.String())
 	})
 }

@@ -101,7 +101,19 @@ func (v *Values) Text(text string) string {
 	for _, s := range v.secrets {
 		text = strings.ReplaceAll(text, s, Redacted)
 	}
-	return urls(text)
+	return urls(v.tail(text))
+}
+
+// tail takes the beginning of a secret from the end of a text, which may have been cut off in the middle of one.
+func (v *Values) tail(text string) string {
+	for _, s := range v.secrets {
+		for n := min(len(s)-1, len(text)); n >= minSecret; n-- {
+			if strings.HasSuffix(text, s[:n]) {
+				return text[:len(text)-n] + Redacted
+			}
+		}
+	}
+	return text
 }
 
 // urls cleans the URLs in a text.

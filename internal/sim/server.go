@@ -50,6 +50,8 @@ type Options struct {
 	Faults Faults
 	// Engine reads the documents. Nil means Canned.
 	Engine Engine
+	// Signatures checks requests' signatures before anything else; for the kind textract only. Nil: they are not looked at.
+	Signatures *Signatures
 	// Seed starts the one source of randomness. Zero is a seed like any other.
 	Seed uint64
 	// Logger gets one line per request at info level, without headers and bodies. Nil means no log.
@@ -58,10 +60,12 @@ type Options struct {
 
 // Server is a simulated provider and an http.Handler. It is safe for concurrent use.
 type Server struct {
-	protocol protocol
-	chaos    *chaos
-	counters *counters
-	log      *zap.Logger
+	protocol   protocol
+	methods    map[string]method // of the provider's gRPC form; nil: it has none
+	signatures *Signatures
+	chaos      *chaos
+	counters   *counters
+	log        *zap.Logger
 }
 
 // New returns a simulator whose outage windows count from now, or from the last call of Start. The error names the option
@@ -69,6 +73,9 @@ type Server struct {
 func New(o Options) (*Server, error) {
 	if err := o.Faults.Validate(); err != nil {
 		return nil, err
+	}
+	if o.Signatures != nil && o.Kind != KindTextract {
+		return nil, fmt.Errorf("signatures are checked for the kind %s only", KindTextract)
 	}
 	engine := o.Engine
 	if engine == nil {
@@ -82,7 +89,9 @@ func New(o Options) (*Server, error) {
 	if log == nil {
 		log = zap.NewNop()
 	}
-	return &Server{protocol: proto, chaos: newChaos(o.Seed, o.Faults), counters: newCounters(o.Kind), log: log}, nil
+	return &Server{
+		protocol: proto, methods: grpcMethods(o.Kind), signatures: o.Signatures, chaos: newChaos(o.Seed, o.Faults), counters: newCounters(o.Kind), log: log,
+	}, nil
 }
 
 // Start sets the moment from which the outage windows count to now.
@@ -112,6 +121,11 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 	}
+	if s.methods != nil {
+		srv.Protocols = new(http.Protocols)
+		srv.Protocols.SetHTTP1(true)
+		srv.Protocols.SetUnencryptedHTTP2(true) // gRPC's clients speak it without asking first
+	}
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(ln) }()
 	select {
@@ -130,8 +144,17 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	return nil
 }
 
-// ServeHTTP plays one request: the plan is made on arrival, then carried out.
+// ServeHTTP plays one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s.methods != nil && isGRPC(r) {
+		s.serveGRPC(w, r)
+		return
+	}
+	s.serveREST(w, r)
+}
+
+// serveREST plays one request over plain HTTP: the plan is made on arrival, then carried out.
+func (s *Server) serveREST(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == StatsPath {
 		s.serveStats(w, r)
 		return
@@ -158,6 +181,7 @@ func (s *Server) perform(r *http.Request, op string, p plan, ids *identifiers) (
 	if p.action == actRefuse {
 		return reply{}, outcomeLost
 	}
+	arrived := time.Now() // before the body, which a slow client may take its time over
 	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxBody))
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return s.protocol.failure(http.StatusRequestEntityTooLarge, "",
@@ -165,6 +189,11 @@ func (s *Server) perform(r *http.Request, op string, p plan, ids *identifiers) (
 	}
 	if err != nil {
 		return reply{}, outcomeLost
+	}
+	if s.signatures != nil {
+		if refusal := s.signatures.check(r, body, arrived); refusal != nil {
+			return s.protocol.failure(http.StatusBadRequest, refusal.code, refusal.message), outcomeRejected
+		}
 	}
 	if p.action == actHang {
 		<-r.Context().Done()

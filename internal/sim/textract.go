@@ -16,7 +16,7 @@ const (
 	textractModel        = "1.0"
 )
 
-// textract speaks AWS JSON 1.1: every operation is POST / and its name stands in X-Amz-Target. Signatures are not checked.
+// textract speaks AWS JSON 1.1: every operation is POST / and its name stands in X-Amz-Target. Signatures are checked before it, if at all.
 // A document of several pages is read whole although the real synchronous operations take one page of a PDF or TIFF.
 type textract struct {
 	scanner *scanner

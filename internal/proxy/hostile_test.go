@@ -1,0 +1,163 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ocr-proxy/ocr-proxy/internal/breaker"
+)
+
+// A switch of protocols that nobody asked for has a body without an end, which no context ends either.
+func TestASwitchOfProtocolsIsNoAnswer(t *testing.T) {
+	t.Parallel()
+	upstream := provide(t, func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		require.NoError(t, err)
+		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n")
+		t.Cleanup(func() { _ = conn.Close() })
+	})
+	s := hasty()
+	s.policy.MaxAttempts = 2
+	e := newEdge(t, s, upstream.URL, NewTransport(nil))
+	resp, _ := e.post(strings.NewReader("doc"))
+	require.Equal(t, http.StatusBadGateway, resp.StatusCode)
+	require.Equal(t, "2", resp.Header.Get("Ocr-Proxy-Attempts"))
+}
+
+// A few KB can unpack to many GB: looking into them must end, whoever waits.
+func TestLookingIntoAnAnswerEnds(t *testing.T) {
+	t.Parallel()
+	s := defaults("mistral")
+	account, _, _, _ := s.build(t, nil, nil)
+	endless := io.MultiReader(strings.NewReader(`{"a":"`), zeros{})
+	_, err := Look(account.Provider, "ocr", &patience{Reader: endless, ctx: t.Context(), left: 1 << 20})
+	require.ErrorIs(t, err, errPatience)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	fault, malformed := look(ctx, account.Provider, "ocr", http.Header{"Content-Type": {"application/json"}}, strings.NewReader(`{"a":`))
+	require.Nil(t, fault)
+	require.False(t, malformed, "the time was over before anybody knew")
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = '0'
+	}
+	return len(p), nil
+}
+
+func TestAnAnswerOfManyItemsIsKeptInBounds(t *testing.T) {
+	t.Parallel()
+	p := defaults("vision")
+	account, _, _, _ := p.build(t, nil, nil)
+	answer := `{"responses":[` + strings.TrimSuffix(strings.Repeat(`{"error":{"code":3}},`, 10*maxValues), ",") + `]}`
+	fault, err := Look(account.Provider, "images:annotate", strings.NewReader(answer))
+	require.NoError(t, err)
+	require.Equal(t, "INVALID_ARGUMENT", fault.Code())
+}
+
+// An answer larger than any request may be is passed on as it comes, and not written to disk.
+func TestAnAnswerBeyondTheBodyLimitStreams(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := defaults("mistral")
+		s.bodies.MaxBytes = 1 << 10
+		answer := `{"pages":["` + strings.Repeat("x", 5000) + `"]}`
+		l := newLab(t, s, step{header: asJSON, body: answer})
+		r := l.send(t.Context(), call{target: ocrCall, header: asJSON, body: `{}`})
+		require.Equal(t, answer, r.body)
+		require.Equal(t, "success", r.own("Outcome"))
+		l.quiet()
+	})
+}
+
+// The worker's slowness is not the provider's failure, however long it lasts.
+func TestSlowWorkersDoNotOpenTheCircuit(t *testing.T) {
+	t.Parallel()
+	upstream := provide(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/octet-stream")
+		_, _ = w.Write(make([]byte, 32<<20))
+	})
+	s := hasty()
+	s.policy.Total = 300 * time.Millisecond
+	s.breaker.FailureThreshold = 1
+	e := newEdge(t, s, upstream.URL, NewTransport(nil))
+	conn, err := net.Dial("tcp", strings.TrimPrefix(e.url, "http://"))
+	require.NoError(t, err)
+	_, err = fmt.Fprintf(conn, "POST /ocr HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\ndoc")
+	require.NoError(t, err)
+	_, err = io.ReadFull(conn, make([]byte, 100)) // and no more of it
+	require.NoError(t, err)
+	began := time.Now()
+	require.Eventually(t, func() bool { return time.Since(began) > time.Second }, 5*time.Second, 50*time.Millisecond, "the budget is long over")
+	_, _ = io.Copy(io.Discard, conn)
+	_ = conn.Close()
+	require.Eventually(t, func() bool { return e.account.Purse.InProgress() == 0 }, 5*time.Second, 20*time.Millisecond)
+	require.Equal(t, breaker.Closed, e.account.Breakers.For("").Snapshot().State)
+	require.Empty(t, e.sink.letters)
+}
+
+// A worker that takes nothing of its answer is cut off.
+func TestAWorkerThatStopsReadingIsCutOff(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		answer := `{"pages":["` + strings.Repeat("x", 4<<20) + `"]}`
+		l := newLab(t, defaults("mistral"), step{header: fmt.Sprintf("%s|Content-Length: %d", asJSON, len(answer)), body: answer})
+		conn, err := l.network.DialContext(t.Context(), "tcp", listener)
+		require.NoError(t, err)
+		_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}", ocrCall)
+		require.NoError(t, err)
+		time.Sleep(stallTime + 2*time.Second)
+		synctest.Wait()
+		require.Zero(t, l.account.Purse.InProgress())
+		require.Equal(t, 1, l.requests(ClientGone), "it was not given the answer")
+		require.Equal(t, breaker.Closed, l.circuit().State)
+		_ = conn.Close()
+	})
+}
+
+// AWS answers a bad signature with all that was signed, the session token included, and the text is cut somewhere in it.
+func TestASecretAtTheCutIsHidden(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		secret := strings.Repeat("s3cr3t-", 100)
+		l := newLab(t, defaults("generic"), step{status: 403, header: asJSON, body: `{"message":"` + strings.Repeat("x", 900) + secret + `"}`})
+		l.send(t.Context(), call{header: "Authorization: Bearer " + secret})
+		require.NotContains(t, l.sink.letters[0].ErrorMessage, "s3cr3t-s3cr3t-")
+	})
+}
+
+func TestAProvidersRequestIDIsBounded(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, defaults("generic"), step{status: 400, header: "X-Request-Id: " + strings.Repeat("9", 100_000)})
+		l.send(t.Context(), call{})
+		require.Len(t, l.sink.letters[0].Attempts[0].UpstreamRequestID, maxRequestID)
+	})
+}
+
+func TestAnEchoedMemberOfTheBodyIsHidden(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, defaults("generic"), step{status: 400, header: asJSON, body: `{"message":"key S3KR3T-1 is bad"}`})
+		l.send(t.Context(), call{header: asJSON, body: `{"api_key":"S3KR3T-1","document":"QQ=="}`})
+		require.Equal(t, "key [redacted] is bad", l.sink.letters[0].ErrorMessage)
+	})
+}
+
+func TestTheProxyDoesNotGuessAContentType(t *testing.T) {
+	t.Parallel()
+	upstream := provide(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header()["Content-Type"] = nil
+		_, _ = io.WriteString(w, "<html>")
+	})
+	e := newEdge(t, hasty(), upstream.URL, NewTransport(nil))
+	resp, _ := e.post(strings.NewReader("doc"))
+	require.NotContains(t, resp.Header, "Content-Type")
+}
