@@ -17,8 +17,8 @@ GOLANGCI_LINT ?= golangci-lint
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
 
-run: ## run the demo: simulated providers, the proxy, a batch of pages
-	$(GO) run ./cmd/ocr-proxy demo
+run: build ## run the demo: simulated providers, the proxy, a batch of pages
+	$(BIN) demo
 
 build: ## build bin/ocr-proxy
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/ocr-proxy

@@ -79,12 +79,16 @@ func TestExamplesLoad(t *testing.T) {
 		require.NoError(t, err, kind)
 		require.Len(t, cfg.Providers, 1)
 		require.Equal(t, kind, cfg.Providers[0].Kind)
+		require.Empty(t, cfg.Warnings())
 	}
-	cfg, err := Load("example-multi.yaml", environ)
-	require.NoError(t, err)
-	require.Len(t, cfg.Providers, 3)
+	for _, several := range []string{"multi", "sim"} {
+		cfg, err := Load("example-"+several+".yaml", environ)
+		require.NoError(t, err)
+		require.Len(t, cfg.Providers, 3)
+		require.Empty(t, cfg.Warnings())
+	}
 
 	files, err := filepath.Glob("example-*.yaml")
 	require.NoError(t, err)
-	require.Len(t, files, len(Kinds())+1, "an example that no test loads")
+	require.Len(t, files, len(Kinds())+2, "an example that no test loads")
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -29,17 +30,29 @@ type Options struct {
 	Out io.Writer
 	// Terminal is true when Out can show a progress bar; otherwise plain lines are written.
 	Terminal bool
+	// Program is how the reader starts this program, for the commands that the end proposes.
+	Program string
+	// Show tells a person one dead letter of the store in dir.
+	Show func(w io.Writer, dir string, letter dlq.Letter) error
 	// Serve runs a whole proxy with this configuration, which logs to that file, until the context ends.
 	Serve func(ctx context.Context, configPath, logPath string) error
 }
 
-// Run tells the story. The error says what did not come out as told; when the context ends first, it says where the rest lies.
-func Run(ctx context.Context, o Options) (err error) {
+// Check says which option is out of its range, if any is.
+func (o Options) Check() error {
 	if o.Documents < MinDocuments || o.Documents > MaxDocuments {
 		return fmt.Errorf("%d documents: give %d to %d", o.Documents, MinDocuments, MaxDocuments)
 	}
 	if !(o.Pace > 0) { // written so that NaN is refused, too
 		return fmt.Errorf("pace %v: must be above 0", o.Pace)
+	}
+	return nil
+}
+
+// Run tells the story. The error says what did not come out as told; when the context ends first, it says where the rest lies.
+func Run(ctx context.Context, o Options) (err error) {
+	if err := o.Check(); err != nil {
+		return err
 	}
 	dir, err := os.MkdirTemp("", "ocr-proxy-demo-")
 	if err != nil {
@@ -141,7 +154,7 @@ func (o Options) tell(ctx context.Context, documents []Document, simulators *sim
 func (o Options) close(books *ledger, settings settings) error {
 	end := &sheet{w: o.Out}
 	end.line("")
-	end.err = errors.Join(end.err, books.show(o.Out))
+	end.err = errors.Join(end.err, o.show(books, settings))
 	end.err = errors.Join(end.err, books.report(o.Out))
 	if problems := books.audit(); len(problems) > 0 {
 		return fmt.Errorf("the numbers do not add up:\n  %s", strings.Join(problems, "\n  "))
@@ -149,9 +162,29 @@ func (o Options) close(books *ledger, settings settings) error {
 	end.line("\nThe numbers of workers, proxy, dead-letter folder and providers agree: every document")
 	end.line("was answered or dead-lettered once, and no page was paid for twice.")
 	if !o.Discard {
-		end.line("\nDead letters: %s", settings.letters)
-		end.line("Next:  ocr-proxy dlq list --dir %s", settings.letters)
-		end.line("       ocr-proxy dlq top  --dir %s", settings.letters)
+		end.line("\nNext:  %s dlq list --dir %s", o.Program, settings.letters)
+		end.line("       %s dlq top  --dir %s", o.Program, settings.letters)
 	}
 	return end.err
+}
+
+// show tells the dead letter of the damaged file, and where the whole of it is.
+func (o Options) show(books *ledger, settings settings) error {
+	letter, ok := books.damaged()
+	if !ok {
+		return nil // the audit says so
+	}
+	s := &sheet{w: o.Out}
+	s.line("The dead letter of %s:\n", letter.DocumentID)
+	if s.err != nil {
+		return s.err
+	}
+	if err := o.Show(o.Out, settings.letters, letter); err != nil {
+		return fmt.Errorf("show the dead letter %s: %w", letter.ID, err)
+	}
+	if !o.Discard {
+		s.line("\nWhole: %s", filepath.Join(settings.letters, letter.Status, letter.ID+".json"))
+	}
+	s.line("")
+	return s.err
 }

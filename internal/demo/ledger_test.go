@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -89,9 +90,34 @@ func TestLedgerThatComesOut(t *testing.T) {
 	require.Regexp(t, `documents +2 +0 +2 +4\n`, out.String())
 	require.Regexp(t, `attempts at the provider +3 +0 +4 +7\n`, out.String())
 	require.Regexp(t, `circuit_open \(class transient\) +0 +0 +1 +1\n`, out.String())
-	out.Reset()
-	require.NoError(t, l.show(&out))
-	require.Contains(t, out.String(), `"document_id": "bad"`)
+}
+
+// TestREADMEShowsTheLinesOfTheReport compares the names of the lines; the numbers are those of one run.
+func TestREADMEShowsTheLinesOfTheReport(t *testing.T) {
+	l := books()
+	l.metrics = parse(t, told)
+	l.letters = nil
+	for _, k := range []letterKind{{"circuit_open", "transient"}, {"exhausted", "transient"}, {"permanent", "permanent"}} {
+		l.letters = append(l.letters, dlq.Letter{Envelope: &dlq.Envelope{Outcome: k.outcome, ErrorClass: k.class}})
+	}
+	var out strings.Builder
+	require.NoError(t, l.report(&out))
+	heading, _, _ := strings.Cut(out.String(), "\n")
+
+	readme, err := os.ReadFile("../../README.md")
+	require.NoError(t, err)
+	_, table, found := strings.Cut(string(readme), heading+"\n")
+	require.True(t, found, "README.md has lost the demo's table: %s", heading)
+	table, _, _ = strings.Cut(table, "\n\n")
+	require.Equal(t, names(out.String()), names(heading+"\n"+table+"\n"), "README.md is out of date: run the demo and paste its table")
+}
+
+// names are the first columns of a report.
+func names(report string) (all []string) {
+	for line := range strings.Lines(report) {
+		all = append(all, strings.TrimRight(line[:min(len(line), 36)], " \n"))
+	}
+	return all
 }
 
 func TestLedgerNamesTheSumThatIsOff(t *testing.T) {

@@ -1,7 +1,6 @@
 package demo
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -101,18 +100,4 @@ func (l *ledger) kinds() []letterKind {
 		}
 	}
 	return kinds
-}
-
-// show writes one envelope as it lies in the folder.
-func (l *ledger) show(w io.Writer) error {
-	letter, ok := l.damaged()
-	if !ok {
-		return nil
-	}
-	text, err := json.MarshalIndent(letter.Envelope, "  ", "  ")
-	if err != nil {
-		return fmt.Errorf("show the dead letter %s: %w", letter.ID, err)
-	}
-	_, err = fmt.Fprintf(w, "The dead letter of %s:\n\n  %s\n\n", letter.DocumentID, text)
-	return err
 }

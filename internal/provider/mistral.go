@@ -28,6 +28,7 @@ func mistral() *Provider {
 			"status", "failed_requests", "errors[].message",
 		},
 		Judge:     mistralJudge,
+		Jobs:      mistralJobs(),
 		Table:     mistralTable(),
 		Problem:   mistralProblem,
 		RequestID: []string{"Mistral-Correlation-Id", "X-Kong-Request-Id"},
