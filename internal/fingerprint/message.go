@@ -1,0 +1,196 @@
+package fingerprint
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"hash"
+	"io"
+	"slices"
+
+	"github.com/ocr-proxy/ocr-proxy/internal/grpcwire"
+)
+
+// Places says where a protobuf message carries documents. A path is the field numbers that lead to them. The zero value knows of none.
+type Places struct {
+	// Inline are the paths of embedded documents, which are bytes.
+	Inline [][]int
+	// Refs are the paths of references, which are text.
+	Refs [][]int
+	// Maps are the fields of the message itself that are maps, whose entries have no order.
+	Maps []int
+}
+
+// The tags of what is summed for messages; see digest.go.
+const (
+	tagMessage = 'm'
+	tagField   = 'n'
+)
+
+// Message is Compute for a gRPC body: one message in its frame. The idempotency key of a document is the same that Compute gives it. coding is
+// the value of the header Grpc-Encoding. A body that cannot be read as a message counts as plain bytes.
+//
+// Equal requests have equal fingerprints as long as they are written with their fields in the same order, as libraries do; the order of
+// entries of a map does not matter.
+func Message(r Request, coding string, places Places) (Keys, error) {
+	m := message{request: r, coding: coding}
+	shape, err := m.shape(places.Maps)
+	if err == nil {
+		var document hash.Hash
+		if document, err = m.documents(places); err == nil {
+			return m.keys(shape, document)
+		}
+	}
+	return Compute(r, Layout{}, nil)
+}
+
+type message struct {
+	request Request
+	coding  string
+}
+
+// read opens the message and hands it to do.
+func (m message) read(do func(r *grpcwire.Reader) error) error {
+	body, err := m.request.Body()
+	if err != nil {
+		return err
+	}
+	defer body.Close() //nolint:errcheck // Nothing was written.
+	plain, err := grpcwire.Message(body, m.coding)
+	if err != nil {
+		return err
+	}
+	return do(grpcwire.NewReader(plain))
+}
+
+// shape sums the message field by field: fields of the same number in their order, entries of a map in none.
+func (m message) shape(maps []int) (digest, error) {
+	type field struct {
+		number int
+		value  digest
+	}
+	var fields []field
+	err := m.read(func(r *grpcwire.Reader) error {
+		for {
+			f, err := r.Next()
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			if len(fields) == maxEntries {
+				return grpcwire.ErrMalformed // No API takes so many; as plain bytes it has a fingerprint, too.
+			}
+			h := sha256.New()
+			h.Write([]byte{tagField, byte(f.Type)})
+			if f.Type == grpcwire.Bytes {
+				if _, err := io.Copy(h, r); err != nil {
+					return err
+				}
+			} else {
+				h.Write(binary.LittleEndian.AppendUint64(nil, f.Value))
+			}
+			fields = append(fields, field{f.Number, final(h)})
+		}
+	})
+	if err != nil {
+		return digest{}, err
+	}
+	slices.SortStableFunc(fields, func(a, b field) int {
+		if order := cmp.Compare(a.number, b.number); order != 0 || !slices.Contains(maps, a.number) {
+			return order
+		}
+		return bytes.Compare(a.value[:], b.value[:])
+	})
+	parts := make([][]byte, 0, 2*len(fields))
+	for i := range fields {
+		parts = append(parts, binary.AppendUvarint(nil, uint64(fields[i].number)), fields[i].value[:]) //nolint:gosec // Numbers are positive.
+	}
+	return sum(tagMessage, parts...), nil
+}
+
+// documents sums the documents in their order; nil when there is none.
+func (m message) documents(places Places) (hash.Hash, error) {
+	var all hash.Hash
+	var walk func(r *grpcwire.Reader, path []int) error
+	walk = func(r *grpcwire.Reader, path []int) error {
+		for {
+			f, err := r.Next()
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			at := append(slices.Clip(path), f.Number)
+			use, inside := places.at(at)
+			switch {
+			case f.Type != grpcwire.Bytes:
+				continue
+			case inside:
+				err = walk(r.Message(), at)
+			case use == inline:
+				all = started(all)
+				_, err = io.Copy(all, r)
+			case use == reference:
+				var ref string
+				ref, err = r.Text(maxHead)
+				all = started(all)
+				all.Write([]byte(location(ref)))
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	err := m.read(func(r *grpcwire.Reader) error { return walk(r, nil) })
+	return all, err
+}
+
+func started(h hash.Hash) hash.Hash {
+	if h == nil {
+		return sha256.New()
+	}
+	return h
+}
+
+// at says what stands at a path, or that documents may stand inside of it.
+func (p Places) at(path []int) (use usage, inside bool) {
+	for i, list := range [...][][]int{p.Inline, p.Refs} {
+		for _, known := range list {
+			switch {
+			case !slices.Equal(path, known[:min(len(path), len(known))]):
+			case len(known) > len(path):
+				inside = true
+			case i == 0:
+				use = inline
+			default:
+				use = reference
+			}
+		}
+	}
+	return use, inside
+}
+
+// keys puts the two sums into the same form as those of Compute.
+func (m message) keys(shape digest, document hash.Hash) (Keys, error) {
+	if document == nil {
+		document = sha256.New()
+		body, err := m.request.Body()
+		if err != nil {
+			return Keys{}, err
+		}
+		_, err = io.Copy(document, body)
+		_ = body.Close()
+		if err != nil {
+			return Keys{}, err
+		}
+	}
+	document.Write([]byte(m.request.ProcessingVersion))
+	fingerprint := sum(tagRequest, []byte(m.request.Kind), []byte(m.request.Operation), []byte(m.request.Method), []byte(m.request.Path), shape[:])
+	return Keys{Idempotency: hex.EncodeToString(document.Sum(nil)), Fingerprint: hex.EncodeToString(fingerprint[:])}, nil
+}

@@ -1,0 +1,81 @@
+// Package grpcwire reads and writes what gRPC puts on the wire beside HTTP/2: the frame around a message, the status in the trailers, the
+// deadline in a header, and protobuf messages, which are read as a stream without their schema and without being held.
+package grpcwire
+
+import (
+	"compress/gzip"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// HeaderSize is the number of bytes before each message: a flag that says whether it is compressed, and its length.
+const HeaderSize = 5
+
+var (
+	// ErrFrame says that a body is no whole message.
+	ErrFrame = errors.New("the body is no whole gRPC message")
+	// ErrSeveral says that a body holds more than one message, as the calls of streaming methods do.
+	ErrSeveral = errors.New("the body holds more than one gRPC message")
+	// ErrCoding says that a message is compressed in a way that is not read here.
+	ErrCoding = errors.New("the message is compressed in an unknown way")
+)
+
+// Check reports whether a body of size bytes, of which r gives the beginning, is exactly one message: nil, ErrFrame or ErrSeveral, or what
+// kept r from being read.
+func Check(r io.Reader, size int64) error {
+	if size < HeaderSize {
+		return ErrFrame
+	}
+	_, length, err := readHeader(r)
+	if err != nil {
+		return err
+	}
+	switch whole := HeaderSize + length; {
+	case size < whole:
+		return ErrFrame
+	case size > whole:
+		return ErrSeveral
+	}
+	return nil
+}
+
+// Message opens the first message of a body. coding is the value of the header Grpc-Encoding, by which a compressed one is undone: gzip is
+// known, anything else is ErrCoding.
+func Message(body io.Reader, coding string) (io.Reader, error) {
+	compressed, length, err := readHeader(body)
+	if err != nil {
+		return nil, err
+	}
+	message := io.LimitReader(body, length)
+	if !compressed {
+		return message, nil
+	}
+	if !strings.EqualFold(coding, "gzip") {
+		return nil, ErrCoding
+	}
+	return gzip.NewReader(message)
+}
+
+// Frame puts the header of an uncompressed message before it. A message of 4 GiB and more does not fit in one.
+func Frame(message []byte) []byte {
+	out := make([]byte, HeaderSize, HeaderSize+len(message))
+	binary.BigEndian.PutUint32(out[1:], uint32(len(message))) //nolint:gosec // no caller has such a message
+	return append(out, message...)
+}
+
+func readHeader(r io.Reader) (compressed bool, length int64, err error) {
+	var head [HeaderSize]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return false, 0, ErrFrame
+		}
+		return false, 0, fmt.Errorf("read a gRPC message: %w", err)
+	}
+	if head[0] > 1 {
+		return false, 0, ErrFrame // reserved flags: no message that anybody sends today
+	}
+	return head[0] == 1, int64(binary.BigEndian.Uint32(head[1:])), nil
+}
