@@ -26,7 +26,6 @@ func (p Provider) missing() []feature {
 		{"mode", p.Mode == "observe"},
 		{"fallback", len(p.Fallback) > 0},
 		{"spread", len(p.Spread) > 0},
-		{"repair_pages", p.RepairPages},
 		{"clients", p.Clients.TokenFile != ""},
 	}
 }

@@ -40,6 +40,8 @@ func (c *checker) providers() {
 		s.upstream(p.Upstream)
 		s.oneOf("mode", p.Mode, "enforce", "observe")
 		s.oneOf("inject_token", p.InjectToken, "true", "false", "content")
+		s.idempotency(p)
+		s.need(!p.RepairPages || p.Kind == "mistral", "repair_pages", "is available for kind mistral only, whose calls can name the pages to read; leave it out here")
 		s.rules(p.Rules)
 		s.retry(p.Retry)
 		s.breaker(p.Breaker)

@@ -59,13 +59,14 @@ func Default() *Config {
 func defaultProvider() Provider {
 	d := Default()
 	return Provider{
-		Mode:        "enforce",
-		InjectToken: "true",
-		Retry:       d.Retry,
-		Breaker:     d.Breaker,
-		Pacing:      d.Pacing,
-		Review:      d.Review,
-		Precheck:    d.Precheck,
+		Mode:              "enforce",
+		InjectToken:       "true",
+		IdempotencyQuoted: true,
+		Retry:             d.Retry,
+		Breaker:           d.Breaker,
+		Pacing:            d.Pacing,
+		Review:            d.Review,
+		Precheck:          d.Precheck,
 	}
 }
 

@@ -118,6 +118,7 @@ func open(ctx context.Context, cfg *config.Config, environ []string, log *zap.Lo
 		return nil, fmt.Errorf("dead_letters.dir: %w", err)
 	}
 	parts := newShared(s.ending, cfg, environ, log, reg, bodies, s.store)
+	parts.jobs = s.store
 	for _, p := range cfg.Providers {
 		account, err := parts.account(ctx, p)
 		if err != nil {

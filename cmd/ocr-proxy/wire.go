@@ -18,6 +18,7 @@ import (
 	"github.com/ocr-proxy/ocr-proxy/internal/breaker"
 	"github.com/ocr-proxy/ocr-proxy/internal/calls"
 	"github.com/ocr-proxy/ocr-proxy/internal/classify"
+	"github.com/ocr-proxy/ocr-proxy/internal/dlq"
 	"github.com/ocr-proxy/ocr-proxy/internal/pace"
 	"github.com/ocr-proxy/ocr-proxy/internal/provider"
 	"github.com/ocr-proxy/ocr-proxy/internal/proxy"
@@ -45,6 +46,7 @@ type shared struct {
 	bodies   *spool.Pool
 	maxBody  int64
 	sink     proxy.Sink
+	jobs     *dlq.Store // nil: jobs are not journaled
 	version  string
 	ending   context.Context //nolint:containedctx // the life of the process
 	requests *proxy.Metrics
@@ -95,9 +97,9 @@ func (s *shared) account(ctx context.Context, c config.Provider) (*proxy.Account
 	return &proxy.Account{
 		Name: c.Name, Provider: kind, Upstream: c.UpstreamURL(),
 		Policy: func(operation string) proxy.Policy { return policies[operation] },
-		Rules:  rules, Injection: injection(c.InjectToken), Credential: secret,
+		Rules:  rules, Injection: injection(c.InjectToken), RepairPages: c.RepairPages, Idempotency: proxy.Idempotency{Header: c.IdempotencyHeader, Bare: !c.IdempotencyQuoted}, Credential: secret,
 		Breakers: breakers, HoldOpen: c.Breaker.OnOpen == "wait", Gates: gates, TripOnThrottle: c.Breaker.OnThrottle == "trip", Purse: purse,
-		Calls: s.calls, Transport: proxy.NewTransport(roots), GRPCTransport: proxy.NewGRPCTransport(roots), Bodies: s.bodies, MaxBody: s.maxBody, CopyBuffers: s.copies, Sink: s.sink, Version: s.version,
+		Calls: s.calls, Jobs: s.jobs, Transport: proxy.NewTransport(roots), GRPCTransport: proxy.NewGRPCTransport(roots), Bodies: s.bodies, MaxBody: s.maxBody, CopyBuffers: s.copies, Sink: s.sink, Version: s.version,
 		Metrics: s.requests.Account(c.Name, c.Kind, purse), Log: s.log, ErrorLog: log.New(io.Discard, "", 0), Ending: s.ending, Seed: s.seed,
 	}, nil
 }

@@ -8,7 +8,9 @@
 package calls
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
@@ -39,6 +41,7 @@ type Table struct {
 
 	mu      sync.Mutex
 	flights map[owner]map[*Flight]struct{}
+	entered uint64
 	kept    map[owner]map[string]*kept // by fingerprint
 	count   int
 	order   []*kept // oldest first; entries that are gone stay until they come to the front
@@ -68,9 +71,10 @@ func (t *Table) On() bool { return t != nil && t.limits.TTL > 0 }
 
 // Flight is a call under way.
 type Flight struct {
-	table *Table
-	owner owner
-	call  Call
+	table  *Table
+	owner  owner
+	call   Call
+	number uint64 // in the order of Enter
 
 	done    chan struct{}
 	waiting int     // guarded by table.mu
@@ -78,11 +82,13 @@ type Flight struct {
 	answer  *Answer // set before done is closed; nil: there is none to share
 }
 
-// Enter notes a call that is about to be made. Land must follow.
+// Enter notes a call that is about to be made, so that of two at the same moment one is the first. Land must follow.
 func (t *Table) Enter(c Call) *Flight {
 	f := &Flight{table: t, owner: owner{c.Account, c.Credential}, call: c, done: make(chan struct{})}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.entered++
+	f.number = t.entered
 	if t.flights[f.owner] == nil {
 		t.flights[f.owner] = map[*Flight]struct{}{}
 	}
@@ -116,20 +122,20 @@ func (f *Flight) Land(answer func(wanted bool) *Answer) {
 	close(f.done)
 }
 
-// Join looks for the same call under way and waits for its answer, of which it returns a share. Nil means that there is none, or that it
-// brought nothing to share. The error is the context's.
+// Join looks for the same call that was under way before this one, waits for its answer and returns a share of it. Nil means that there is
+// none, or that it brought nothing to share. The error is the context's.
 //
-// Calls are the same when the library gives them one id, or when it says that it repeats one and the requests are equal.
-func (t *Table) Join(ctx context.Context, c Call) (*Answer, error) {
-	f := t.twin(c)
-	if f == nil {
+// Calls are the same when the library gives them one id, or when it says that it repeats one, and the requests are equal.
+func (f *Flight) Join(ctx context.Context) (*Answer, error) {
+	first := f.twin()
+	if first == nil {
 		return nil, nil //nolint:nilnil // there is nothing to join
 	}
 	select {
-	case <-f.done:
-		return f.answer, nil
+	case <-first.done:
+		return first.answer, nil
 	case <-ctx.Done():
-		f.leave()
+		first.leave()
 		return nil, context.Cause(ctx)
 	}
 }
@@ -145,42 +151,45 @@ func (f *Flight) leave() {
 	}
 }
 
-// twin finds the same call under way and counts the caller among those who wait for it.
-func (t *Table) twin(c Call) *Flight {
+// twin finds the oldest flight of the same call and counts this one among those who wait for it.
+func (f *Flight) twin() *Flight {
+	c, t := f.call, f.table
 	if c.ID == "" && !c.Again {
 		return nil
 	}
-	for _, f := range t.alike(c) {
+	for _, older := range f.alike() {
 		if mine, err := c.Print(); err != nil {
 			return nil
-		} else if theirs, err := f.call.Print(); err != nil || mine != theirs {
+		} else if theirs, err := older.call.Print(); err != nil || mine != theirs {
 			continue
 		}
 		t.mu.Lock()
-		_, flying := t.flights[f.owner][f]
+		_, flying := t.flights[f.owner][older]
 		if flying {
-			f.waiting++
+			older.waiting++
 		}
 		t.mu.Unlock()
 		if flying {
-			return f
+			return older
 		}
 	}
 	return nil
 }
 
-// alike lists the calls under way that are worth comparing.
-func (t *Table) alike(c Call) []*Flight {
+// alike lists the older calls under way that are worth comparing, oldest first.
+func (f *Flight) alike() []*Flight {
+	c, t := f.call, f.table
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var all []*Flight
-	for f := range t.flights[owner{c.Account, c.Credential}] {
-		sameID := c.ID != "" && f.call.ID == c.ID
+	for older := range t.flights[f.owner] {
+		sameID := c.ID != "" && older.call.ID == c.ID
 		repeats := c.ID == "" && c.Again
-		if (sameID || repeats) && f.call.Operation == c.Operation && f.call.Size == c.Size {
-			all = append(all, f)
+		if older.number < f.number && (sameID || repeats) && older.call.Operation == c.Operation && older.call.Size == c.Size {
+			all = append(all, older)
 		}
 	}
+	slices.SortFunc(all, func(a, b *Flight) int { return cmp.Compare(a.number, b.number) })
 	return all
 }
 

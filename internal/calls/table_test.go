@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -51,6 +52,13 @@ func call(id, print string) calls.Call {
 	return calls.Call{Account: "a", ID: id, Operation: "op", Size: 3, Print: func() (string, error) { return print, nil }}
 }
 
+// join makes a call that would rather have another's answer.
+func join(ctx context.Context, table *calls.Table, c calls.Call) (*calls.Answer, error) {
+	f := table.Enter(c)
+	defer f.Land(func(bool) *calls.Answer { return nil })
+	return f.Join(ctx)
+}
+
 func limits() calls.Limits { return calls.Limits{TTL: time.Minute, MaxBytes: 100} }
 
 func TestRepeatedCallsAreJoined(t *testing.T) {
@@ -58,21 +66,21 @@ func TestRepeatedCallsAreJoined(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, table := pool(t), calls.New(limits())
 		f := table.Enter(call("1", "p"))
-		got := make(chan string, 2)
+		got := make(chan *calls.Answer, 2)
 		for range 2 {
 			go func() {
-				a, err := table.Join(t.Context(), call("1", "p"))
-				require.NoError(t, err)
-				got <- text(t, a)
+				a, err := join(t.Context(), table, call("1", "p"))
+				assert.NoError(t, err)
+				got <- a
 			}()
 		}
 		synctest.Wait()
 		first := answer(t, p, "yes")
 		f.Land(func(wanted bool) *calls.Answer { require.True(t, wanted); return first })
-		require.Equal(t, "yes", <-got)
-		require.Equal(t, "yes", <-got)
+		require.Equal(t, "yes", text(t, <-got))
+		require.Equal(t, "yes", text(t, <-got))
 		require.Equal(t, "yes", text(t, first), "the first worker has its share, too")
-		a, err := table.Join(t.Context(), call("1", "p"))
+		a, err := join(t.Context(), table, call("1", "p"))
 		require.NoError(t, err)
 		require.Nil(t, a, "what has landed cannot be joined")
 	})
@@ -98,7 +106,7 @@ func TestWhatIsNotTheSameCallIsNotJoined(t *testing.T) {
 		"another size":       other(func(c *calls.Call) { c.Size = 4 }),
 		"unreadable":         other(func(c *calls.Call) { c.Print = func() (string, error) { return "", io.ErrUnexpectedEOF } }),
 	} {
-		a, err := table.Join(t.Context(), c)
+		a, err := join(t.Context(), table, c)
 		require.NoError(t, err, name)
 		require.Nil(t, a, name)
 	}
@@ -113,7 +121,7 @@ func TestARetryWithoutAnIDIsJoinedByItsContent(t *testing.T) {
 		again := call("", "p")
 		again.Again = true
 		go func() {
-			a, _ := table.Join(t.Context(), again)
+			a, _ := join(t.Context(), table, again)
 			joined <- a
 		}()
 		synctest.Wait()
@@ -130,7 +138,7 @@ func TestWaitingForAnotherCallEndsWithTheContext(t *testing.T) {
 		gone := errors.New("gone")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Second, func() { cancel(gone) })
-		_, err := table.Join(ctx, call("1", "p"))
+		_, err := join(ctx, table, call("1", "p"))
 		require.ErrorIs(t, err, gone)
 		a := answer(t, p, "yes")
 		f.Land(func(wanted bool) *calls.Answer { require.False(t, wanted, "nobody is left"); return a })

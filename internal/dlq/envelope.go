@@ -52,7 +52,7 @@ type Envelope struct {
 	Diagnostic string `json:"diagnostic"`
 	// StackTrace is the error chain, outermost first.
 	StackTrace string `json:"stack_trace"`
-	// Attempts lists the tries of the last occurrence in order.
+	// Attempts lists the tries of the last occurrence that made any, in order.
 	Attempts []Attempt `json:"attempts"`
 	// RetryCount is the number of tries beyond the first.
 	RetryCount int `json:"retry_count"`
@@ -217,7 +217,17 @@ func milliseconds(v float64) float64 {
 // repeat records another failure of the same request. The stored request stays
 // with its payload, because a content type and its body belong together; only
 // the token follows the attempts, since it names the work they may have begun.
+//
+// A failure without attempts has learned nothing about the document: it does
+// not replace what an earlier one found out.
 func (e *Envelope) repeat(again *Envelope) {
+	e.Occurrences++
+	e.FailedAt = again.FailedAt
+	if len(again.Attempts) == 0 && e.known() {
+		e.RetryNotBefore = later(e.RetryNotBefore, again.RetryNotBefore)
+		return
+	}
+	e.RetryNotBefore = again.RetryNotBefore
 	e.Outcome = again.Outcome
 	e.FailureClass = again.FailureClass
 	e.ErrorClass = again.ErrorClass
@@ -230,8 +240,6 @@ func (e *Envelope) repeat(again *Envelope) {
 	e.RetryCount = again.RetryCount
 	e.ClassChanged = again.ClassChanged
 	e.Ambiguous = again.Ambiguous
-	e.FailedAt = again.FailedAt
-	e.RetryNotBefore = again.RetryNotBefore
 	e.TraceID = again.TraceID
 	if again.Job != nil {
 		e.Job = again.Job
@@ -239,5 +247,19 @@ func (e *Envelope) repeat(again *Envelope) {
 	if again.Request.Token != "" {
 		e.Request.Token = again.Request.Token
 	}
-	e.Occurrences++
+}
+
+// known tells whether the letter says something about its document, and not
+// only that nobody was asked.
+func (e *Envelope) known() bool { return len(e.Attempts) > 0 || e.Outcome == outcomePermanent }
+
+// outcomePermanent is the outcome that no repetition changes.
+const outcomePermanent = "permanent"
+
+// later is the later of two times of which each may be unknown.
+func later(a, b *time.Time) *time.Time {
+	if a == nil || b != nil && b.After(*a) {
+		return b
+	}
+	return a
 }

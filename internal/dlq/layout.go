@@ -42,10 +42,10 @@ func statuses() []string {
 
 // measured lists the folders whose files count towards the store's size.
 func measured() []string {
-	return append(statuses(), quarantineFolder, payloadsFolder, resultsFolder)
+	return append(statuses(), quarantineFolder, payloadsFolder, resultsFolder, jobsFolder)
 }
 
-func layout() []string { return append(measured(), jobsFolder, tmpFolder) }
+func layout() []string { return append(measured(), jobsFolder+"/"+jobPayloads, tmpFolder) }
 
 // makeLayout creates what is missing of the store. Modes are set once more by
 // chmod because the umask has its say in mkdir. It tells whether a folder was missing.

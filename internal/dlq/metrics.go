@@ -16,6 +16,7 @@ type metrics struct {
 	written     *prometheus.CounterVec
 	writeErrors prometheus.Counter
 	dropped     *prometheus.CounterVec
+	jobErrors   prometheus.Counter
 
 	registerer prometheus.Registerer
 	collectors []prometheus.Collector
@@ -37,13 +38,14 @@ func newMetrics(s *Store, r prometheus.Registerer) (*metrics, error) {
 			Name: "ocrproxy_dead_letters_dropped_total",
 			Help: "Dead letters that were dropped on purpose.",
 		}, []string{"reason"}),
+		jobErrors:  newJobErrors(),
 		registerer: r,
 	}
 	m.dropped.WithLabelValues(droppedFull)
 	if r == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.written, m.writeErrors, m.dropped, newStateCollector(s)} {
+	for _, c := range []prometheus.Collector{m.written, m.writeErrors, m.dropped, m.jobErrors, newStateCollector(s), newJobCollector(s.jobs)} {
 		if err := r.Register(c); err != nil {
 			m.unregister()
 			return nil, errors.Join(errors.New("register the metrics of dead letters"), err)

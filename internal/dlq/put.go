@@ -18,9 +18,9 @@ import (
 //
 // When an open letter is about the same request (equal provider, fingerprint,
 // document id and idempotency key; never with an empty fingerprint), that
-// letter is raised instead: one more occurrence, the attempts and errors of e,
-// its own first attempt, request and payload. The body is then not read unless
-// the payload is missing. In both cases *e is afterwards the letter as it is
+// letter is raised instead: one more occurrence, the attempts and errors of e
+// (if e has no attempts, those that are known stay), its own first attempt,
+// request and payload. The body is then not read unless the payload is missing. In both cases *e is afterwards the letter as it is
 // stored and the returned id is its name.
 //
 // The error is [ErrFull] when the store has no room, [fs.ErrClosed] after

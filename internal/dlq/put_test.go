@@ -128,6 +128,60 @@ func TestPutRaisesTheOpenLetter(t *testing.T) {
 	require.Len(t, listed(t, dir, Filter{}), 6)
 }
 
+func TestRaisingWithoutAttemptsKeepsWhatIsKnown(t *testing.T) {
+	soon, late := time.Now().Add(time.Minute), time.Now().Add(time.Hour)
+	turnedAway := func(outcome string, notBefore *time.Time) *Envelope {
+		e := letter("1")
+		e.Outcome, e.ErrorClass, e.ErrorCode, e.HTTPStatus, e.Diagnostic = outcome, "transient", "", nil, "Nobody was asked."
+		e.Attempts, e.Request.Token, e.TraceID, e.RetryNotBefore, e.FailedAt = nil, "token-2", "trace-2", notBefore, time.Now().Add(time.Second)
+		return e
+	}
+	for name, c := range map[string]struct {
+		known      func(*Envelope)
+		then       *Envelope
+		outcome    string
+		retryAfter *time.Time
+	}{
+		"a permanent answer, then an open circuit":          {func(e *Envelope) { e.Outcome = "permanent" }, turnedAway("circuit_open", &soon), "permanent", &soon},
+		"a permanent refusal without attempts, then a gate": {func(e *Envelope) { e.Outcome, e.Attempts = "permanent", nil }, turnedAway("exhausted", nil), "permanent", nil},
+		"attempts of unknown effect, then a gate":           {func(e *Envelope) { e.Ambiguous, e.RetryNotBefore = true, &soon }, turnedAway("exhausted", nil), "exhausted", &soon},
+		"a long hint, then a circuit that opens sooner":     {func(e *Envelope) { e.RetryNotBefore = &late }, turnedAway("circuit_open", &soon), "exhausted", &late},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := newStore(t, dir, keeping())
+			first := letter("1")
+			c.known(first)
+			put(t, s, first, "x")
+			want := *first
+			put(t, s, c.then, "x")
+
+			got := listed(t, dir, Filter{})[0].Envelope
+			require.Equal(t, c.outcome, got.Outcome)
+			require.Equal(t, 2, got.Occurrences)
+			require.True(t, got.FailedAt.After(first.FailedAt))
+			if c.retryAfter == nil {
+				require.Nil(t, got.RetryNotBefore)
+			} else {
+				require.True(t, c.retryAfter.Equal(*got.RetryNotBefore), got.RetryNotBefore)
+			}
+			want.Occurrences, want.FailedAt, want.RetryNotBefore = got.Occurrences, got.FailedAt, got.RetryNotBefore
+			data, err := want.encode()
+			require.NoError(t, err)
+			require.Equal(t, string(data), read(t, dir, "open", got.ID+".json"), "everything else is as it was")
+		})
+	}
+	t.Run("where nothing is known the last word counts", func(t *testing.T) {
+		dir := t.TempDir()
+		s := newStore(t, dir, keeping())
+		put(t, s, turnedAway("circuit_open", &late), "x")
+		put(t, s, turnedAway("exhausted", nil), "x")
+		got := listed(t, dir, Filter{})[0].Envelope
+		require.Equal(t, "exhausted", got.Outcome)
+		require.Nil(t, got.RetryNotBefore)
+	})
+}
+
 func TestRaisingBringsALostPayloadBack(t *testing.T) {
 	dir := t.TempDir()
 	s := newStore(t, dir, keeping())

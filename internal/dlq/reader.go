@@ -8,7 +8,9 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -31,6 +33,8 @@ type Filter struct {
 	Code string
 	// Tenant is a worker's tenant.
 	Tenant string
+	// Document is a document id; of one that is a hash the first twelve characters or more will do.
+	Document string
 	// Since leaves out letters whose last failure is older.
 	Since time.Time
 	// Status is open, claimed, resolved or discarded; empty means open.
@@ -39,7 +43,19 @@ type Filter struct {
 
 func (f Filter) selects(e *Envelope) bool {
 	return matches(f.Provider, e.Provider) && matches(f.Class, e.ErrorClass) && matches(f.Outcome, e.Outcome) &&
-		matches(f.Code, e.ErrorCode) && matches(f.Tenant, e.Tenant) && !e.FailedAt.Before(f.Since)
+		matches(f.Code, e.ErrorCode) && matches(f.Tenant, e.Tenant) && f.selectsDocument(e.DocumentID) && !e.FailedAt.Before(f.Since)
+}
+
+// ShortHash is how many characters of a hash are enough to tell it by.
+const ShortHash = 12
+
+// IsHash tells whether a document id is a SHA-256, as it is when the worker named none.
+func IsHash(id string) bool { return hashPattern.MatchString(id) }
+
+var hashPattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+func (f Filter) selectsDocument(id string) bool {
+	return matches(f.Document, id) || len(f.Document) >= ShortHash && IsHash(id) && strings.HasPrefix(id, f.Document)
 }
 
 func matches(want, have string) bool { return want == "" || want == have }
@@ -117,6 +133,41 @@ func (r *Reader) Get(id string) (Letter, error) {
 		}
 	}
 	return Letter{}, fmt.Errorf("no dead letter has the id %s: %w", id, fs.ErrNotExist)
+}
+
+// minPrefix is how much of an id is asked for at least, in characters.
+const minPrefix = 8
+
+var idPrefix = regexp.MustCompile(`^[0-9a-f-]+$`)
+
+// Find is Get for an id of which only the beginning is given, at least eight
+// characters. It is an error when several letters begin so.
+func (r *Reader) Find(prefix string) (Letter, error) {
+	if validID(prefix) {
+		return r.Get(prefix)
+	}
+	if len(prefix) < minPrefix || !idPrefix.MatchString(prefix) {
+		return Letter{}, fmt.Errorf("%q is %w, nor its first %d characters or more", prefix, ErrInvalidID, minPrefix)
+	}
+	found := map[string]struct{}{} // One that moves meanwhile may be seen twice.
+	for _, status := range statuses() {
+		names, err := letterNames(filepath.Join(r.dir, status))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return Letter{}, fmt.Errorf("look for dead letter %s: %w", prefix, err)
+		}
+		for _, name := range names {
+			if strings.HasPrefix(name, prefix) {
+				found[strings.TrimSuffix(name, letterSuffix)] = struct{}{}
+			}
+		}
+	}
+	if len(found) > 1 {
+		return Letter{}, fmt.Errorf("%d dead letters have ids that begin with %s: give more of it", len(found), prefix)
+	}
+	for id := range found {
+		return r.Get(id)
+	}
+	return Letter{}, fmt.Errorf("no dead letter has an id that begins with %s: %w", prefix, fs.ErrNotExist)
 }
 
 // PayloadPath says where the letter's payload lies and how many bytes it has.

@@ -44,17 +44,19 @@ func TestListFiltersNewestFirst(t *testing.T) {
 		filter Filter
 		want   []string
 	}{
-		"all open":  {Filter{}, at(6, 5, 4, 3, 2, 1, 0)},
-		"provider":  {Filter{Provider: "other"}, at(1)},
-		"class":     {Filter{Class: "throttle"}, at(2)},
-		"outcome":   {Filter{Outcome: "review"}, at(3)},
-		"code":      {Filter{Code: "Bad"}, at(4)},
-		"tenant":    {Filter{Tenant: "team"}, at(5)},
-		"since":     {Filter{Since: now.Add(-time.Hour)}, at(5, 4, 3, 2, 1, 0)},
-		"both":      {Filter{Provider: "other", Class: "throttle"}, nil},
-		"open":      {Filter{Status: StatusOpen, Code: "Bad"}, at(4)},
-		"claimed":   {Filter{Status: StatusClaimed}, nil},
-		"discarded": {Filter{Status: StatusDiscarded}, []string{done}},
+		"all open":       {Filter{}, at(6, 5, 4, 3, 2, 1, 0)},
+		"provider":       {Filter{Provider: "other"}, at(1)},
+		"class":          {Filter{Class: "throttle"}, at(2)},
+		"outcome":        {Filter{Outcome: "review"}, at(3)},
+		"code":           {Filter{Code: "Bad"}, at(4)},
+		"tenant":         {Filter{Tenant: "team"}, at(5)},
+		"document":       {Filter{Document: "e"}, at(4)},
+		"part of a name": {Filter{Document: "d"}, at(3)}, // not "done"
+		"since":          {Filter{Since: now.Add(-time.Hour)}, at(5, 4, 3, 2, 1, 0)},
+		"both":           {Filter{Provider: "other", Class: "throttle"}, nil},
+		"open":           {Filter{Status: StatusOpen, Code: "Bad"}, at(4)},
+		"claimed":        {Filter{Status: StatusClaimed}, nil},
+		"discarded":      {Filter{Status: StatusDiscarded}, []string{done}},
 	} {
 		var got []string
 		for _, l := range listed(t, dir, c.filter) {
@@ -76,6 +78,47 @@ func TestListFiltersNewestFirst(t *testing.T) {
 	require.ErrorIs(t, err, ErrInvalidID)
 	for range r.List(Filter{}) {
 		break // Stopping early must be possible.
+	}
+}
+
+func TestDocumentIsFoundByTheBeginningOfItsHash(t *testing.T) {
+	dir := t.TempDir()
+	s := newStore(t, dir, keeping())
+	hash := hexSum("a document without a name")
+	id := put(t, s, letter(hash), "x")
+	put(t, s, letter("a-name-of-some-length"), "x")
+	for document, want := range map[string]int{hash: 1, hash[:12]: 1, hash[:11]: 0, "a-name-of-some": 0, "a-name-of-some-length": 1} {
+		require.Len(t, listed(t, dir, Filter{Document: document}), want, document)
+	}
+	require.Equal(t, id, listed(t, dir, Filter{Document: hash[:12]})[0].ID)
+}
+
+func TestFindTakesTheBeginningOfAnID(t *testing.T) {
+	dir := t.TempDir()
+	s := newStore(t, dir, keeping())
+	const one, two, far = "0192d3c0-7a1b-7c3d-8e4f-5a6b7c8d9e0f", "0192d3c0-7a1b-7c3d-8e4f-5a6b7c8d9e1f", "0192d3c1-7a1b-7c3d-8e4f-5a6b7c8d9e0f"
+	for _, id := range []string{one, two, far} {
+		e := letter(id)
+		e.ID = id
+		put(t, s, e, "x")
+	}
+	c, err := s.Claim(far)
+	require.NoError(t, err)
+	require.NoError(t, c.Resolve(nil, Resolution{}))
+	r, err := View(dir)
+	require.NoError(t, err)
+	for prefix, want := range map[string]string{one: one, one[:35]: one, two: two, far[:8]: far, far[:14]: far} {
+		l, err := r.Find(prefix)
+		require.NoError(t, err, prefix)
+		require.Equal(t, want, l.ID, prefix)
+	}
+	_, err = r.Find(one[:18])
+	require.ErrorContains(t, err, "2 dead letters have ids that begin with "+one[:18])
+	_, err = r.Find("0192d3c2")
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	for _, bad := range []string{"", far[:7], "../open/", "0192D3C0-7A1B", far + "0"} {
+		_, err = r.Find(bad)
+		require.Error(t, err, bad)
 	}
 }
 

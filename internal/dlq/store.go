@@ -43,6 +43,8 @@ type Store struct {
 	metrics      *metrics
 
 	index    *index
+	jobs     *jobIndex
+	salt     salt
 	usage    *usage
 	folders  *groupCommit
 	requests *keyLocks // One writer per request, so that equal letters merge.
@@ -84,6 +86,7 @@ func Open(dir string, o Options) (*Store, error) {
 		keepPayloads: o.KeepPayloads,
 		log:          o.Logger,
 		index:        newIndex(),
+		jobs:         newJobIndex(),
 		usage:        &usage{dir: dir, limit: o.MaxBytes},
 		folders:      newGroupCommit(syncFolder),
 		requests:     newKeyLocks(),
@@ -139,6 +142,9 @@ func (s *Store) recover() error {
 	}
 	if err := s.indexOpen(); err != nil {
 		return fmt.Errorf("read open dead letters: %w", err)
+	}
+	if err := s.loadJobs(); err != nil {
+		return fmt.Errorf("read the journal of jobs: %w", err)
 	}
 	s.usage.measure()
 	return nil

@@ -3,6 +3,7 @@ package dlq
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 )
@@ -83,12 +85,19 @@ func write(t testing.TB, text string, elem ...string) {
 	require.NoError(t, os.WriteFile(filepath.Join(elem...), []byte(text), 0o600))
 }
 
+// gather reads all metrics of a store.
+func gather(o Options) ([]*dto.MetricFamily, error) {
+	registry, ok := o.Registerer.(*prometheus.Registry)
+	if !ok {
+		return nil, errors.New("there is no registry")
+	}
+	return registry.Gather()
+}
+
 // metric is the sum of a metric's series whose labels include all of the given "name=value"; -1 when it is absent.
 func metric(t testing.TB, o Options, name string, labels ...string) float64 {
 	t.Helper()
-	gatherer, ok := o.Registerer.(*prometheus.Registry)
-	require.True(t, ok)
-	families, err := gatherer.Gather()
+	families, err := gather(o)
 	require.NoError(t, err)
 	sum, found := 0.0, false
 	for _, f := range families {

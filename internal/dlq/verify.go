@@ -28,7 +28,7 @@ type Report struct {
 	Letters map[string]int `json:"letters"`
 	// Payloads counts the payloads that letters lead to and that are whole.
 	Payloads int `json:"payloads"`
-	// Quarantined lists the letters that were unreadable; Path is where they lie now.
+	// Quarantined lists the letters and the records of jobs that were unreadable; Path is where they lie now.
 	Quarantined []Finding `json:"quarantined"`
 	// Broken lists the letters whose payload is missing or has another content.
 	Broken []Finding `json:"broken"`
@@ -44,8 +44,8 @@ type Report struct {
 // OK tells whether nothing is wrong: orphans, unfinished files and what was put into quarantine earlier are not.
 func (r Report) OK() bool { return len(r.Quarantined) == 0 && len(r.Broken) == 0 }
 
-// Verify reads every letter and every payload in dir. Unreadable letters move
-// to quarantine; nothing is deleted and nothing else is changed. It may run
+// Verify reads every letter, every payload of one and every record of a job in dir. Unreadable letters
+// and records move to quarantine; nothing is deleted and nothing else is changed. It may run
 // beside the process that owns the store, since that never leaves half a letter under its final name.
 func Verify(dir string) (Report, error) {
 	if _, err := View(dir); err != nil {
@@ -68,6 +68,9 @@ func Verify(dir string) (Report, error) {
 		if err := v.readLetters(status); err != nil {
 			return v.report, err
 		}
+	}
+	if err := v.readJobs(); err != nil {
+		return v.report, err
 	}
 	v.findOrphans(files)
 	if v.report.Unfinished, err = v.count(tmpFolder); err != nil {

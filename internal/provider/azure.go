@@ -30,6 +30,7 @@ func azure() *Provider {
 			"analyzeResult.errors[].code", "analyzeResult.errors[].message", "result.details[].error.code", "result.details[].error.message",
 		},
 		Judge:                azureJudge,
+		Jobs:                 azureJobs(),
 		Table:                azureTable(),
 		Problem:              azureProblem,
 		CallID:               "X-Ms-Client-Request-Id",

@@ -30,10 +30,12 @@ func documentai() *Provider {
 			"metadata.@type", "metadata.state", "metadata.stateMessage",
 			"metadata.individualProcessStatuses[].status.code", "metadata.individualProcessStatuses[].status.message"),
 		Judge: documentaiJudge,
+		Jobs:  googleJobs("batchProcess"),
 		// A document that failed inside a good answer was processed, and very likely billed: nobody repeats that unasked.
 		Table:       append(classify.Table{{Status: http.StatusOK, Operation: "process", Class: classify.Permanent}}, googleTable()...),
 		Problem:     googleProblem,
 		Credentials: []string{"X-Goog-Api-Key"},
+		GRPC:        documentaiGRPC(),
 	}
 }
 

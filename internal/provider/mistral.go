@@ -29,6 +29,7 @@ func mistral() *Provider {
 		},
 		Judge:     mistralJudge,
 		Jobs:      mistralJobs(),
+		Pages:     mistralPages(),
 		Table:     mistralTable(),
 		Problem:   mistralProblem,
 		RequestID: []string{"Mistral-Correlation-Id", "X-Kong-Request-Id"},

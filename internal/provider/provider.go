@@ -77,6 +77,12 @@ type Provider struct {
 	Judge func(operation string, v jsonstream.Found) (classify.Fault, bool)
 	// Batch says how a call about several items is made again for some of them; nil: no call is.
 	Batch *Batch
+	// Pages says how a call is made again for some pages of its document; nil: no call is.
+	Pages *Pages
+	// Jobs says how calls start jobs and follow them; nil: no call does.
+	Jobs *Jobs
+	// GRPC is the kind's gRPC form, for which its listeners take HTTP/2 in the clear, too; nil: it has none.
+	GRPC *GRPC
 	// Table are the provider's own decisions, first match wins; HTTP's own follow.
 	Table classify.Table
 	// Problem writes a failure of the proxy's own in the provider's error shape, so that its SDK raises its usual exception.

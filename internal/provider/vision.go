@@ -34,9 +34,11 @@ func vision() *Provider {
 			"responses[].responses[].error.code", "responses[].responses[].error.message", "responses[].responses[].context.pageNumber"),
 		Judge:       visionJudge,
 		Batch:       visionBatch(),
+		Jobs:        googleJobs("images:asyncBatchAnnotate", "files:asyncBatchAnnotate"),
 		Table:       visionTable(),
 		Problem:     googleProblem,
 		Credentials: []string{"X-Goog-Api-Key"},
+		GRPC:        visionGRPC(),
 	}
 }
 

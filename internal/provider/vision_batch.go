@@ -38,6 +38,11 @@ func visionItem(item []byte) (ItemFault, bool) {
 	if !ok || n == 0 {
 		return ItemFault{}, false
 	}
+	return visionItemFault(n), true
+}
+
+// visionItemFault is what the code of an item's error means.
+func visionItemFault(n int) ItemFault {
 	fault := ItemFault{Class: classify.Permanent, Code: canonical(n)}
 	switch fault.Code {
 	case "RESOURCE_EXHAUSTED":
@@ -45,7 +50,7 @@ func visionItem(item []byte) (ItemFault, bool) {
 	case "DEADLINE_EXCEEDED", "INTERNAL", "UNAVAILABLE":
 		fault.Class = classify.Transient
 	}
-	return fault, true
+	return fault
 }
 
 // visionBetter reports whether a later answer about an image should stand in place of the earlier one: a good one always, and another error

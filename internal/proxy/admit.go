@@ -26,6 +26,7 @@ type instructions struct {
 	tenant     string
 	version    string        // of the processing; "": the configured one
 	timeout    time.Duration // 0: none
+	join       bool          // the same call under way will do
 }
 
 const (
@@ -114,8 +115,13 @@ func readInstructions(h http.Header) (ask instructions, problem string) {
 				return ask, name + " must be a duration above zero with a unit, such as 30s"
 			}
 			ask.timeout = d
+		case "Join":
+			if value != "true" && value != "false" {
+				return ask, name + " must be true or false"
+			}
+			ask.join = value == "true"
 		default:
-			return ask, name + " is not known; there are Ocr-Proxy-Document-Id, -Tenant, -Priority, -Timeout and -Processing-Version"
+			return ask, name + " is not known; there are Ocr-Proxy-Document-Id, -Tenant, -Priority, -Timeout, -Processing-Version and -Join"
 		}
 	}
 	return ask, ""

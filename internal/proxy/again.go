@@ -41,13 +41,12 @@ func (x *exchange) call() calls.Call {
 	if p.CallID != "" {
 		c.ID = x.in.Header.Get(p.CallID)
 	}
-	if p.Again != nil {
-		c.Again = p.Again(x.in.Header)
-	}
+	c.Again = x.ask.join || p.Again != nil && p.Again(x.in.Header)
 	return c
 }
 
-// recall answers a request from what is known of the same call, if anything is. The stop is Canceled when the worker hung up over it.
+// recall answers a request from what is known of the same call, if anything is; else it notes the call as under way. The stop is Canceled when
+// the worker hung up over it.
 func (x *exchange) recall(out *http.Request) (*http.Response, retry.Stop) {
 	if !x.costly() {
 		return nil, retry.Continue
@@ -66,15 +65,17 @@ func (x *exchange) recall(out *http.Request) (*http.Response, retry.Stop) {
 	default:
 		kept.Release()
 	}
+	x.flight = x.account.Calls.Enter(call)
 	ctx, cancel := context.WithDeadlineCause(x.in.Context(), x.deadline(), &classify.TimeoutError{What: "total budget", After: x.policy.Total})
 	defer cancel()
-	joined, err := x.account.Calls.Join(ctx, call)
+	joined, err := x.flight.Join(ctx)
 	switch {
-	case err != nil && x.gone():
-		return nil, retry.Canceled
+	case err != nil && x.interrupted() != retry.Continue:
+		return nil, x.interrupted()
 	case joined == nil:
 		return nil, retry.Continue // nothing to join, or its time ran out: the loop finds out what is left of this request's
 	}
+	x.land(nil)
 	return x.retell(out, joined, reasonJoined), retry.Continue
 }
 
@@ -158,7 +159,7 @@ func (x *exchange) rescue(out *http.Request) {
 	}
 	x.outcome = Success
 	if x.flight != nil {
-		x.land(x.dress(x.final(out)))
+		x.land(x.dress(x.final(out))) //nolint:bodyclose // whoever joined reads it, dress keeps it
 		return
 	}
 	if x.shared == nil {

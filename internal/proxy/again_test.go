@@ -184,3 +184,26 @@ func TestAnAcceptedStartIsNotLostWithItsWorker(t *testing.T) {
 		l.closing()
 	})
 }
+
+func TestEqualCallsAtTheSameMomentAreJoinedWhenTheWorkersAskForIt(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, remembering("mistral"), step{after: time.Second, header: asJSON, body: `{"pages":[]}`})
+		c := analysis("QQ==")
+		c.header += "|Ocr-Proxy-Join: true"
+		var all []<-chan reply
+		for range 5 {
+			all = append(all, l.later(t.Context(), c))
+		}
+		joined := 0
+		for _, one := range all {
+			r := <-one
+			require.Equal(t, `{"pages":[]}`, r.body)
+			if r.own("Reason") == "joined" {
+				joined++
+			}
+		}
+		require.Equal(t, 4, joined)
+		require.Len(t, l.upstream.attempts(), 1)
+		l.closing()
+	})
+}

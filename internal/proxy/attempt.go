@@ -204,7 +204,7 @@ func (x *exchange) sum256() ([sha256.Size]byte, error) {
 
 // exchangeOnce sends a request and reads as much of the answer as has to be known before anything is decided.
 func (x *exchange) exchangeOnce(req *http.Request, clock *clock) (*answer, error) {
-	resp, err := x.transport().RoundTrip(req) //nolint:bodyclose // the answer owns it from here and is discarded or passed on
+	resp, err := x.transport().RoundTrip(req)
 	if err != nil {
 		return nil, clock.explain(err)
 	}

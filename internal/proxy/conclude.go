@@ -182,6 +182,9 @@ func (x *exchange) describe(h http.Header, comeBack time.Duration) {
 	if x.reason != "" {
 		set("Ocr-Proxy-Reason", x.reason)
 	}
+	if x.repaired != nil {
+		set("Ocr-Proxy-Repaired", x.provenance())
+	}
 	if x.letter != "" {
 		set("Ocr-Proxy-Dead-Letter-Id", x.letter)
 	}

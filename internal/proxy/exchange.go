@@ -59,6 +59,7 @@ type exchange struct {
 	status    int       // of the worker's answer
 	letter    string    // id of the dead letter; "": none
 	job       *endedJob // that the answer is about; nil: about none, or one that goes on
+	repaired  []int     // pages of the answer that were asked for in a call of their own; nil: none were
 	notBefore time.Time // when it makes sense to try again; zero: nothing is known
 }
 
@@ -85,24 +86,22 @@ const (
 func (x *exchange) RoundTrip(out *http.Request) (*http.Response, error) {
 	x.prepare(out)
 	x.history = x.only[:0]
-	if resp, stop := x.recall(out); resp != nil {
+	resp, stop := x.recall(out)
+	if resp == nil && stop == retry.Continue {
+		resp = x.recallJob(out)
+	}
+	if resp != nil {
 		return x.deliver(resp), nil
-	} else if stop == retry.Canceled {
-		return nil, x.hungUp()
 	}
-	if resp := x.recallJob(out); resp != nil {
-		return x.deliver(resp), nil
+	if x.stop = stop; stop == retry.Continue {
+		x.stop = x.repair(out, x.run(out))
 	}
-	if x.costly() {
-		x.flight = x.account.Calls.Enter(x.call())
-	}
-	x.stop = x.run(out)
 	x.journal()
 	if x.stop == retry.Canceled {
 		x.rescue(out)
 		return nil, x.hungUp()
 	}
-	resp := x.conclude(out)
+	resp = x.conclude(out)
 	x.land(resp)
 	return x.deliver(resp), nil
 }

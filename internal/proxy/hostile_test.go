@@ -6,14 +6,19 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/ocr-proxy/ocr-proxy/internal/breaker"
+	"github.com/ocr-proxy/ocr-proxy/internal/spool"
 )
 
 // A switch of protocols that nobody asked for has a body without an end, which no context ends either.
@@ -21,7 +26,9 @@ func TestASwitchOfProtocolsIsNoAnswer(t *testing.T) {
 	t.Parallel()
 	upstream := provide(t, func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := http.NewResponseController(w).Hijack()
-		require.NoError(t, err)
+		if !assert.NoError(t, err) {
+			return
+		}
 		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n")
 		t.Cleanup(func() { _ = conn.Close() })
 	})
@@ -160,4 +167,26 @@ func TestTheProxyDoesNotGuessAContentType(t *testing.T) {
 	e := newEdge(t, hasty(), upstream.URL, NewTransport(nil))
 	resp, _ := e.post(strings.NewReader("doc"))
 	require.NotContains(t, resp.Header, "Content-Type")
+}
+
+// A full disk here is not the provider's fault, and asking again would only pay again.
+func TestAnAnswerThatCannotBeHeldIsNotAskedForAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		dir := filepath.Join(t.TempDir(), "spool")
+		bodies, err := spool.New(spool.Limits{MaxBytes: 1 << 20, MemoryPerBody: 1 << 10, MemoryTotal: 1 << 20, Dir: dir}, prometheus.NewRegistry())
+		require.NoError(t, err)
+		require.NoError(t, os.RemoveAll(dir))
+		require.NoError(t, os.WriteFile(dir, nil, 0o600), "a file in its place: nothing can be spilled any more")
+		s := defaults("mistral")
+		s.breaker.FailureThreshold = 1
+		s.account = func(a *Account) { a.Bodies = bodies }
+		l := newLab(t, s, step{header: asJSON, body: `{"pages":["` + strings.Repeat("x", 4<<10) + `"]}`})
+		r := l.send(t.Context(), call{target: ocrCall, header: asJSON, body: `{}`})
+		require.Equal(t, http.StatusBadGateway, r.status)
+		require.Equal(t, []string{"permanent", "unknown", "1", "true"}, []string{r.own("Outcome"), r.own("Class"), r.own("Attempts"), r.own("Ambiguous")})
+		require.Contains(t, r.body, "may have been done and billed")
+		require.Equal(t, breaker.Closed, l.circuit().State)
+		require.Len(t, l.sink.letters, 1)
+		require.Equal(t, "local", l.sink.letters[0].ErrorCode)
+	})
 }

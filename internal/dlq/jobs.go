@@ -1,0 +1,302 @@
+package dlq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// JobSchema is the value of a job record's schema field. Readers refuse any other.
+const JobSchema = "ocr-proxy/job/v1"
+
+// JobRecord is one accepted job start: what was asked, what the provider
+// answered, and whose document it is about. It lies in the folder jobs until
+// the job's end or its own expiry.
+type JobRecord struct {
+	// Schema is always [JobSchema]; PutJob sets it.
+	Schema string `json:"schema"`
+	// Account is the name of the provider account. Required.
+	Account string `json:"account"`
+	// Kind is the provider's kind, for example textract.
+	Kind string `json:"kind"`
+	// Operation is the provider's name for the start, for example StartDocumentAnalysis.
+	Operation string `json:"operation"`
+	// JobID is the provider's name for the job or its result. Required.
+	JobID string `json:"job_id"`
+	// DocumentID is the worker's name for the document.
+	DocumentID string `json:"document_id"`
+	// Tenant is the worker's tenant, or empty.
+	Tenant string `json:"tenant"`
+	// IdempotencyKey is a lower-case hex SHA-256 over document and processing version.
+	IdempotencyKey string `json:"idempotency_key"`
+	// RequestFingerprint is a lower-case hex SHA-256 that equal requests share.
+	RequestFingerprint string `json:"request_fingerprint"`
+	// CallID is a hash of what tells the call from others about the same document; empty when nothing does.
+	CallID string `json:"call_id"`
+	// Credential is a salted hash of the worker's own credential; empty when the account has one.
+	Credential string `json:"credential"`
+	// Token is the idempotency token that the start carried, the worker's or the proxy's; empty when it had none.
+	Token string `json:"token"`
+	// Start is the request that was accepted, without its credentials.
+	Start Request `json:"start"`
+	// RawPayloadRef leads to the start's body, relative to the store; empty when none is kept. PutJob sets it.
+	RawPayloadRef string `json:"raw_payload_ref"`
+	// Answer is what the provider said to the start.
+	Answer JobAnswer `json:"answer"`
+	// AcceptedAt is when the answer came; PutJob uses the present when it is zero.
+	AcceptedAt time.Time `json:"accepted_at"`
+	// ExpiresAt is when the provider has forgotten the job, and the record may go. Required.
+	ExpiresAt time.Time `json:"expires_at"`
+	// FailedAt is when the job was seen to have failed, nil before. FailJob sets it.
+	FailedAt *time.Time `json:"failed_at"`
+}
+
+// JobAnswer is a provider's answer to a job start as it came.
+type JobAnswer struct {
+	// Status is the HTTP status.
+	Status int `json:"status"`
+	// Headers are those by which a client goes on, with the provider's own addresses.
+	Headers map[string][]string `json:"headers"`
+	// Body is the text of the answer, without any content encoding.
+	Body string `json:"body"`
+}
+
+// CallKey tells one call from another. Two calls are the same when account,
+// credential and fingerprint are equal and so is the call id or the token.
+type CallKey struct {
+	Account     string
+	Credential  string // As in [JobRecord].
+	Fingerprint string
+	CallID      string // As in [JobRecord]; empty matches nothing.
+	Token       string // Empty matches nothing.
+}
+
+// call is the key of the call that started the job.
+func (r *JobRecord) call() CallKey {
+	return CallKey{r.Account, r.Credential, r.RequestFingerprint, r.CallID, r.Token}
+}
+
+// PutJob keeps the record of an accepted job start and, when body is not nil
+// and payloads are kept, the start's body. The record is durable when PutJob
+// returns without an error. A record of the same account and job is replaced.
+// Where the body alone finds no room, the record is kept without it.
+//
+// The error is [ErrFull] when the store has no room, [fs.ErrClosed] after
+// Close, the context's cause when it ended first, or what the disk said. It is
+// counted, and nothing is then kept of r, unless it replaces a record: then
+// either of them may be found after a crash.
+func (s *Store) PutJob(ctx context.Context, r *JobRecord, body io.Reader) error {
+	err := s.putJob(ctx, r, body)
+	if err == nil {
+		s.sweepJobs() // Only now: a removal takes the locks that a write holds.
+		return nil
+	}
+	s.metrics.jobErrors.Inc()
+	return fmt.Errorf("journal job %s: %w", r.JobID, err)
+}
+
+func (s *Store) putJob(ctx context.Context, r *JobRecord, body io.Reader) error {
+	r.Schema, r.RawPayloadRef = JobSchema, ""
+	if r.AcceptedAt.IsZero() {
+		r.AcceptedAt = time.Now()
+	}
+	if err := r.check(); err != nil {
+		return err
+	}
+	unlock, err := s.requests.lock(ctx, jobKey(r.Account, r.JobID))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	done, err := s.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+
+	sum, err := s.keepJobPayload(ctx, r, body)
+	if err != nil {
+		return err
+	}
+	return s.writeJob(r, sum)
+}
+
+// writeJob makes the record's file, or replaces it. It takes over one hold on the payload of that sum: the index has it from now on, or it is
+// given back.
+func (s *Store) writeJob(r *JobRecord, sum string) error {
+	kept := false
+	defer func() {
+		if !kept {
+			s.releaseJobPayload(sum)
+		}
+	}()
+	data, err := r.encode()
+	if err != nil {
+		return err
+	}
+	name := jobFile(r.Account, r.JobID)
+	old := s.jobs.named(name)
+	var replaced int64
+	if old != nil {
+		replaced = old.size
+	}
+	file, err := s.stageEnvelope(data, replaced, true)
+	if err != nil {
+		return err
+	}
+	defer file.discard()
+	to := s.path(jobsFolder, name)
+	if err := s.place(file, to); err != nil {
+		return err
+	}
+	err = s.folders.commit(s.path(jobsFolder))
+	if err != nil && old == nil && os.Remove(to) == nil { // The caller is told that nothing is kept, so nothing is.
+		s.usage.grow(-file.size)
+		return err
+	}
+	kept = true
+	if before := s.jobs.add(newJob(r, file.size, sum)); before != nil {
+		s.releaseJobPayload(before.payload)
+	}
+	return err
+}
+
+// FindCall gives the record of a job that the same call has started and that
+// is not known to have ended, or nil.
+func (s *Store) FindCall(k CallKey) *JobRecord {
+	for _, key := range k.keys() {
+		if r := s.readJob(s.jobs.call(key, time.Now())); r != nil && r.FailedAt == nil {
+			return r
+		}
+	}
+	return nil
+}
+
+// FindJob gives the record of a job, also of one that is known to have failed, or nil.
+func (s *Store) FindJob(account, id string) *JobRecord {
+	j := s.jobs.named(jobFile(account, id))
+	if j == nil || !j.expires.After(time.Now()) {
+		return nil
+	}
+	return s.readJob(j)
+}
+
+// JobPayload opens the body of a job's start; the caller closes it. The error
+// wraps [fs.ErrNotExist] when none was kept or it is gone.
+func (s *Store) JobPayload(r *JobRecord) (io.ReadCloser, error) {
+	sum, ok := jobPayloadSum(r.RawPayloadRef)
+	if !ok {
+		return nil, fmt.Errorf("job %s has no payload in this store: %w", r.JobID, fs.ErrNotExist)
+	}
+	f, err := os.Open(s.path(jobsFolder, jobPayloads, sum))
+	if err != nil {
+		return nil, fmt.Errorf("payload of job %s: %w", r.JobID, err)
+	}
+	return f, nil
+}
+
+// EndJob forgets a job that has come to its end, with its payload. It is not
+// durable at once: a job that comes back after a crash ends once more or expires.
+func (s *Store) EndJob(account, id string) {
+	if j := s.jobs.named(jobFile(account, id)); j != nil {
+		s.removeJob(j)
+	}
+}
+
+// FailJob notes that a job has failed. From now on no call is answered with
+// it, while FindJob still tells whose it was until it expires, so that whoever
+// asks for the same job again hears of the same document.
+func (s *Store) FailJob(ctx context.Context, account, id string) error {
+	unlock, err := s.requests.lock(ctx, jobKey(account, id))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	done, err := s.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	j := s.jobs.named(jobFile(account, id))
+	r := s.readJob(j)
+	if r == nil || r.FailedAt != nil {
+		return nil
+	}
+	now := time.Now()
+	r.FailedAt = &now
+	s.jobs.pin(j.payload) // One more holder: writeJob gives the old record's hold back.
+	if err := s.writeJob(r, j.payload); err != nil {
+		return fmt.Errorf("note that job %s failed: %w", id, err)
+	}
+	return nil
+}
+
+// readJob reads the record behind an entry of the index; nil when there is
+// none. One that people removed is forgotten, one that is unreadable goes to quarantine.
+func (s *Store) readJob(j *job) *JobRecord {
+	if j == nil {
+		return nil
+	}
+	r, _, err := readJobRecord(s.path(jobsFolder, j.name))
+	if err == nil {
+		return r
+	}
+	if !folderMissing(err) {
+		s.quarantine(jobsFolder, j.name, err)
+	}
+	s.forgetJob(j)
+	return nil
+}
+
+// forgetJob takes a job out of the index when its file is gone. Its payload is left to the next start, in case somebody still wants it.
+func (s *Store) forgetJob(j *job) {
+	if j != nil && s.jobs.drop(j) {
+		s.usage.grow(-j.size)
+	}
+}
+
+// removeJob deletes a record and, unless another one needs it, its payload.
+func (s *Store) removeJob(j *job) {
+	unlock, err := s.requests.lock(context.Background(), j.key)
+	if err != nil {
+		return
+	}
+	defer unlock()
+	done, err := s.begin(context.Background())
+	if err != nil {
+		return // The store is closed: the next start finds the record where it was.
+	}
+	defer done()
+	if !s.jobs.drop(j) {
+		return // It was replaced, or another was faster.
+	}
+	err = os.Remove(s.path(jobsFolder, j.name))
+	switch {
+	case err == nil:
+		s.usage.grow(-j.size)
+	case !errors.Is(err, fs.ErrNotExist):
+		s.log.Warn("the record of a job cannot be removed", zap.String("file", s.path(jobsFolder, j.name)), zap.Error(err))
+		return
+	}
+	s.releaseJobPayload(j.payload)
+}
+
+// sweepJobs removes some of what has expired or is beyond the bound; the rest follows with the next writes.
+func (s *Store) sweepJobs() {
+	now, early := time.Now(), 0
+	for _, j := range s.jobs.due(now) {
+		if j.expires.After(now) {
+			early++
+		}
+		s.removeJob(j)
+	}
+	if early > 0 {
+		s.log.Warn("the journal of jobs is at its bound: the oldest records went before their jobs' end, and a repeat of those starts is a new job", zap.Int("records", early))
+	}
+}
