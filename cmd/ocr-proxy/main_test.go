@@ -100,14 +100,19 @@ type proxyProcess struct {
 // account.
 func serving(t *testing.T, upstream, more string, entry ...string) *proxyProcess {
 	t.Helper()
+	return servingKind(t, "generic", upstream, more, entry...)
+}
+
+func servingKind(t *testing.T, kind, upstream, more string, entry ...string) *proxyProcess {
+	t.Helper()
 	p := &proxyProcess{t: t, log: newLogLines(), letters: filepath.Join(t.TempDir(), "letters"), ended: make(chan int, 1)}
 	path := file(t, "config.yaml", fmt.Sprintf(`
 admin: {listen: "127.0.0.1:0"}
 dead_letters: {dir: %q}
 body: {dir: %q}
 providers:
-  - {name: acct, kind: generic, listen: "127.0.0.1:0", upstream: %q%s}
-%s`, p.letters, t.TempDir(), upstream, strings.Join(append([]string{""}, entry...), ", "), more))
+  - {name: acct, kind: %s, listen: "127.0.0.1:0", upstream: %q%s}
+%s`, p.letters, t.TempDir(), kind, upstream, strings.Join(append([]string{""}, entry...), ", "), more))
 	ctx, cancel := context.WithCancel(context.Background())
 	p.signal = cancel
 	go func() {

@@ -56,10 +56,8 @@ func (x *exchange) log(total time.Duration) {
 		zap.String("method", x.in.Method), zap.String("path", x.in.URL.EscapedPath()), zap.String("query", query),
 		zap.String("outcome", string(x.outcome)), zap.Int("status", x.status), zap.Int("attempts", len(x.history)),
 		zap.Duration("duration", total), zap.Duration("waited", x.waited), zap.Int64("body_bytes", x.size()))
-	hide := func(text string) string { return text }
-	if x.outcome != Success {
-		hide = x.secrets().Text // a careless provider puts into an error what it was asked with
-	}
+	// A careless provider repeats what it was asked with, and not only in errors.
+	hide := func(text string) string { return x.secrets().Text(text) }
 	if n := len(x.history); n > 0 {
 		last := x.history[n-1]
 		fields = append(fields, zap.String("class", last.verdict.Class.String()))
