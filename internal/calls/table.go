@@ -20,6 +20,7 @@ type Call struct {
 	Account    string
 	Credential string // a hash; "": the account's own
 	ID         string // the client library's id of the call, equal over its own retries; "": it sends none
+	Name       string // what else tells the call over its repeats, for Join alone; "": nothing
 	Again      bool   // the client library says that it makes this call once more
 	Operation  string
 	Size       int64                  // of the body in bytes: calls of other sizes need not be compared
@@ -127,16 +128,21 @@ func (f *Flight) Land(answer func(wanted bool) *Answer) {
 //
 // Calls are the same when the library gives them one id, or when it says that it repeats one, and the requests are equal.
 func (f *Flight) Join(ctx context.Context) (*Answer, error) {
-	first := f.twin()
-	if first == nil {
-		return nil, nil //nolint:nilnil // there is nothing to join
-	}
-	select {
-	case <-first.done:
-		return first.answer, nil
-	case <-ctx.Done():
-		first.leave()
-		return nil, context.Cause(ctx)
+	for {
+		first := f.twin()
+		if first == nil {
+			return nil, nil //nolint:nilnil // there is nothing to join
+		}
+		select {
+		case <-first.done:
+			if first.answer != nil {
+				return first.answer, nil
+			}
+			// It brought nothing: of those who waited the oldest makes the call, and the others join that.
+		case <-ctx.Done():
+			first.leave()
+			return nil, context.Cause(ctx)
+		}
 	}
 }
 
@@ -154,7 +160,7 @@ func (f *Flight) leave() {
 // twin finds the oldest flight of the same call and counts this one among those who wait for it.
 func (f *Flight) twin() *Flight {
 	c, t := f.call, f.table
-	if c.ID == "" && !c.Again {
+	if c.ID == "" && c.Name == "" && !c.Again {
 		return nil
 	}
 	for _, older := range f.alike() {
@@ -183,7 +189,7 @@ func (f *Flight) alike() []*Flight {
 	defer t.mu.Unlock()
 	var all []*Flight
 	for older := range t.flights[f.owner] {
-		sameID := c.ID != "" && older.call.ID == c.ID
+		sameID := c.ID != "" && older.call.ID == c.ID || c.Name != "" && older.call.Name == c.Name
 		repeats := c.ID == "" && c.Again
 		if older.number < f.number && (sameID || repeats) && older.call.Operation == c.Operation && older.call.Size == c.Size {
 			all = append(all, older)

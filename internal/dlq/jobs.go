@@ -171,11 +171,25 @@ func (s *Store) writeJob(r *JobRecord, sum string) error {
 // is not known to have ended, or nil.
 func (s *Store) FindCall(k CallKey) *JobRecord {
 	for _, key := range k.keys() {
-		if r := s.readJob(s.jobs.call(key, time.Now())); r != nil && r.FailedAt == nil {
+		if j := s.jobs.call(key, time.Now()); j == nil || j.failed {
+			continue
+		} else if r := s.readJob(j); r != nil && r.FailedAt == nil {
 			return r
 		}
 	}
 	return nil
+}
+
+// FailedJob is the id of the failed job that the same call has started; "": there is none.
+func (s *Store) FailedJob(k CallKey) string {
+	for _, key := range k.keys() {
+		if j := s.jobs.call(key, time.Now()); j == nil || !j.failed {
+			continue
+		} else if r := s.readJob(j); r != nil {
+			return r.JobID
+		}
+	}
+	return ""
 }
 
 // FindJob gives the record of a job, also of one that is known to have failed, or nil.
@@ -247,8 +261,12 @@ func (s *Store) readJob(j *job) *JobRecord {
 	if err == nil {
 		return r
 	}
-	if !folderMissing(err) {
+	switch {
+	case errors.Is(err, errUnreadableJob):
 		s.quarantine(jobsFolder, j.name, err)
+	case !folderMissing(err):
+		s.log.Error("the record of a job cannot be read now", zap.String("file", j.name), zap.Error(err))
+		return nil // the disk, or too many open files: the record is as good as before
 	}
 	s.forgetJob(j)
 	return nil

@@ -225,9 +225,11 @@ func (s *Store) loadJobs() error {
 		switch {
 		case folderMissing(err):
 			continue
-		case err != nil:
+		case errors.Is(err, errUnreadableJob):
 			s.quarantine(jobsFolder, name, err)
 			continue
+		case err != nil:
+			return err // the disk, or too many open files: to start without the record would be to forget a job that is paid for
 		}
 		sum, _ := jobPayloadSum(r.RawPayloadRef)
 		s.jobs.pin(sum)

@@ -97,8 +97,8 @@ func (x *jobIndex) add(j *job) (before *job) {
 	}
 	x.jobs[j.name] = j
 	x.seen[j.account] = struct{}{}
-	if !j.failed {
-		for _, key := range j.calls {
+	for _, key := range j.calls {
+		if other := x.calls[key]; other == nil || !j.failed && other.failed || j.failed == other.failed && !j.accepted.Before(other.accepted) {
 			x.calls[key] = j
 		}
 	}
@@ -131,7 +131,7 @@ func (x *jobIndex) named(name string) *job {
 	return x.jobs[name]
 }
 
-// call gives the job that a call has started, unless it has expired.
+// call gives the job that a call has started, unless it has expired; one that failed only where there is no other.
 func (x *jobIndex) call(key hashKey, now time.Time) *job {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -33,6 +33,7 @@ type documents struct {
 	whole     hash.Hash    // Of the bytes of all documents so far; nil if there was none.
 	count     int          // Documents so far.
 	ranks     map[int]bool // Where documents were found.
+	pointed   bool         // A document was named by where it lies.
 	unordered bool         // The order of the text is not one that matters.
 	only      int          // The rank whose documents are summed in this pass, or everyRank.
 
@@ -163,6 +164,7 @@ func (d *documents) leaf(own digest) digest { return sum(tagDocument, []byte(d.u
 
 // locate makes the document a location.
 func (d *documents) locate(url string) digest {
+	d.pointed = true
 	t := d.next(false)
 	t.write([]byte(location(url)))
 	d.settle(t)
@@ -171,6 +173,7 @@ func (d *documents) locate(url string) digest {
 
 // object adds a document that lies in object storage. Its members are options for the fingerprint already.
 func (d *documents) object(at role, url string) {
+	d.pointed = true
 	d.enter(at)
 	t := d.next(false)
 	t.write([]byte(url))

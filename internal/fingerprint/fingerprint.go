@@ -66,6 +66,8 @@ type Keys struct {
 	// the boundary of a multipart body, nor on credentials and the signatures of signed URLs. (Of objects and forms with more than 65,536
 	// entries the order is kept.)
 	Fingerprint string
+	// Pointed says that the body names where a document lies instead of carrying it: what lies there may change, and the fingerprint does not.
+	Pointed bool
 }
 
 // Compute reads the body and returns its keys. What cannot be parsed as its Content-Type says counts as plain bytes; the only errors are
@@ -103,7 +105,7 @@ func Compute(r Request, l Layout, secret func(name string) bool) (Keys, error) {
 	fingerprint := sum(tagRequest, []byte(r.Kind), []byte(r.Operation), []byte(r.Method), []byte(r.Path), queryShape[:], shape[:])
 
 	document.Write([]byte(r.ProcessingVersion))
-	return Keys{Idempotency: hex.EncodeToString(document.Sum(nil)), Fingerprint: hex.EncodeToString(fingerprint[:])}, nil
+	return Keys{Idempotency: hex.EncodeToString(document.Sum(nil)), Fingerprint: hex.EncodeToString(fingerprint[:]), Pointed: body.parsed && docs.pointed}, nil
 }
 
 // computation is what stays the same over the passes of one Compute.

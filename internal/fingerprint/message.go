@@ -47,6 +47,25 @@ func Message(r Request, coding string, places Places) (Keys, error) {
 	return Compute(r, Layout{}, nil)
 }
 
+// maxMessage bounds the bytes that a compressed message may unpack to and still be looked into; a larger one counts as plain bytes.
+const maxMessage = 1 << 30
+
+// bounded reads at most left bytes; more is an error, and not an end.
+type bounded struct {
+	io.Reader
+
+	left int64
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, grpcwire.ErrMalformed
+	}
+	n, err := b.Reader.Read(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
+	return n, err
+}
+
 type message struct {
 	request Request
 	coding  string
@@ -63,7 +82,7 @@ func (m message) read(do func(r *grpcwire.Reader) error) error {
 	if err != nil {
 		return err
 	}
-	return do(grpcwire.NewReader(plain))
+	return do(grpcwire.NewReader(&bounded{plain, maxMessage}))
 }
 
 // shape sums the message field by field: fields of the same number in their order, entries of a map in none.

@@ -62,7 +62,7 @@ func googleOperationFields(metadata Fields) Fields {
 		4: {Name: "error", In: googleErrorFields()},
 	}
 	if metadata != nil {
-		f[2] = AnswerField{Name: "metadata", In: Fields{1: {Name: "@type"}, 2: {In: metadata}}}
+		f[2] = AnswerField{Name: "metadata", In: Fields{1: {Name: "@type"}, 2: {In: metadata, If: "BatchProcessMetadata"}}}
 	}
 	return f
 }

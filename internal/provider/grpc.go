@@ -37,6 +37,8 @@ type AnswerField struct {
 	Bool bool
 	// In are the fields looked at of a field that is a message; nil: the field is a value itself.
 	In Fields
+	// If is how the type of the Any must end whose message this is; "": it is none.
+	If string
 }
 
 // IsGRPC reports whether a request is a gRPC call. The dialect for browsers, gRPC-Web, is another protocol.

@@ -50,6 +50,7 @@ func (p *picking) message(r *grpcwire.Reader, fields Fields, path string, index 
 			seen[f.Number]++
 		}
 		switch {
+		case known.If != "" && !strings.HasSuffix(p.found.String(at+".@type"), known.If):
 		case known.In != nil && f.Type == grpcwire.Bytes:
 			err = p.message(r.Message(), known.In, at, where)
 		case known.In == nil:

@@ -2,9 +2,12 @@ package proxy
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -35,14 +38,27 @@ func (x *exchange) call() calls.Call {
 		Account: x.account.Name, Credential: x.circuit.key, Operation: x.op.Name, Size: x.body.Size(),
 		Print: func() (string, error) {
 			keys, err := x.identify()
-			return keys.Fingerprint, err
+			print := keys.Fingerprint + x.wants()
+			if keys.Pointed {
+				print += " " + x.callName() // another call may be about what lies there now
+			}
+			return print, err
 		},
 	}
 	if p.CallID != "" {
 		c.ID = x.in.Header.Get(p.CallID)
 	}
+	if x.starts() {
+		c.Name = cmp.Or(x.callName(), x.given, x.token) // as the journal does
+	}
 	c.Again = x.ask.join || p.Again != nil && p.Again(x.in.Header)
 	return c
+}
+
+// wants is what the head says about the form of the answer: one is given only to somebody who would have got it in that form.
+func (x *exchange) wants() string {
+	h := x.in.Header
+	return fmt.Sprintf(" %q %q %q gzip=%t", h["Accept"], h["X-Goog-Fieldmask"], h["Grpc-Accept-Encoding"], hasGzip(h["Accept-Encoding"]))
 }
 
 // recall answers a request from what is known of the same call, if anything is; else it notes the call as under way. The stop is Canceled when
@@ -73,6 +89,14 @@ func (x *exchange) recall(out *http.Request) (*http.Response, retry.Stop) {
 	case err != nil && x.interrupted() != retry.Continue:
 		return nil, x.interrupted()
 	case joined == nil:
+		// What landed between the first look and Enter is kept by now.
+		if kept, err = x.account.Calls.Take(call); err == nil && kept != nil {
+			if !kept.Buried {
+				x.land(nil)
+				return x.retell(out, kept, reasonRescued), retry.Continue
+			}
+			kept.Release()
+		}
 		return nil, retry.Continue // nothing to join, or its time ran out: the loop finds out what is left of this request's
 	}
 	x.land(nil)
@@ -116,29 +140,39 @@ func (x *exchange) land(resp *http.Response) {
 		return
 	}
 	x.flight = nil
-	keep := resp != nil && x.keeps()
+	if resp != nil && x.keeps() && x.share(resp) != nil {
+		x.keep() // before it lands: until then the same call joins, from then on it takes
+	}
 	f.Land(func(wanted bool) *calls.Answer {
-		if resp == nil || !wanted && !keep {
-			return nil
+		if resp == nil || x.shared != nil || !wanted {
+			return x.shared
 		}
 		return x.share(resp)
 	})
-	if keep && x.shared != nil {
-		x.keep()
-	}
 }
 
 // keeps reports whether an answer is worth keeping although its worker is there, or because it has gone.
 func (x *exchange) keeps() bool {
 	switch x.outcome {
 	case Success:
-		return x.gone()
+		return x.gone() && !x.polls()
 	case Permanent, CircuitOpen:
-		c := x.call()
-		return c.ID != "" || x.account.Provider.Again != nil
-	case Exhausted, Review, Rejected, ClientGone:
+		return x.known()
+	case Exhausted:
+		return x.stop == retry.Unsafe && x.known() // what the proxy must not send again, the library must not either
+	case Review, Rejected, ClientGone:
 	}
 	return false
+}
+
+// known reports whether the library's own retry of this call can be told from a new call.
+func (x *exchange) known() bool { return x.call().ID != "" || x.account.Provider.Again != nil }
+
+// polls reports whether the call asks for a job. A good answer to one is not kept: it would tell how far the job was, and hide its end from
+// the journal.
+func (x *exchange) polls() bool {
+	j := x.jobs()
+	return j != nil && slices.Contains(j.Polls, x.op.Name)
 }
 
 // keep stores the shared answer for the same call.
@@ -153,7 +187,11 @@ func (x *exchange) rescue(out *http.Request) {
 	if x.flight == nil && x.shared == nil && (x.last == nil || x.last.held == nil) || !x.costly() {
 		return
 	}
-	if n := len(x.history); n == 0 || x.history[n-1].verdict.Class != classify.Success {
+	if x.shared != nil && len(x.history) == 0 { // another's answer, which this worker did not take either
+		x.keep()
+		return
+	}
+	if n := len(x.history); n == 0 || x.history[n-1].verdict.Class != classify.Success || x.polls() {
 		x.land(nil)
 		return
 	}
@@ -163,7 +201,7 @@ func (x *exchange) rescue(out *http.Request) {
 		return
 	}
 	if x.shared == nil {
-		x.share(x.last.resp)
+		x.share(x.dress(x.final(out))) //nolint:bodyclose // as above
 	}
 	if x.shared != nil {
 		x.keep()
@@ -193,7 +231,7 @@ func (x *exchange) share(resp *http.Response) *calls.Answer {
 		a = calls.NewAnswer(resp.StatusCode, resp.Header.Clone(), body)
 	}
 	if x.outcome != Success {
-		a.Buried, a.Lasting = true, x.outcome == Permanent
+		a.Buried, a.Lasting = true, x.outcome != CircuitOpen
 		a.Story = told{append([]attempt(nil), x.history...), x.err, x.stop, x.notBefore, x.job}
 	}
 	x.shared = a

@@ -172,13 +172,13 @@ func (x *exchange) next(n int, v classify.Verdict) (pause, retry.Stop) {
 	case !v.Class.Retryable():
 		return pause{}, retry.Final
 	}
+	if !x.repeatable(x.history[n-1]) {
+		return pause{}, retry.Unsafe
+	}
 	if x.account.Ending.Err() != nil {
 		return pause{}, retry.Shutdown
 	}
 	throttled := v.Class == classify.Throttle && !a.TripOnThrottle
-	if !x.repeatable(x.history[n-1]) {
-		return pause{}, retry.Unsafe
-	}
 	policy := x.policy.Policy
 	policy.MaxAttempts = tries
 	policy.Total -= x.policy.leastAttempt()

@@ -70,6 +70,10 @@ func (t *answer) judgeRPC(x *exchange) error {
 	}
 	body := t.held.Open()
 	defer func() { _ = body.Close() }()
+	if t.held.Size() == 0 {
+		t.malformed = true // the status, which came last, says that the work was done: to ask again would be to pay again
+		return nil
+	}
 	if err := grpcwire.Check(body, t.held.Size()); err != nil {
 		return err
 	}

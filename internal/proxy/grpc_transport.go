@@ -19,13 +19,14 @@ func NewGRPCTransport(roots *x509.CertPool) *http.Transport {
 	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true)
 	return &http.Transport{
-		DialContext:         (&net.Dialer{Timeout: dialTimeout}).DialContext,
-		TLSClientConfig:     &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
-		TLSHandshakeTimeout: dialTimeout,
-		Protocols:           protocols,
-		HTTP2:               &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
-		DisableCompression:  true, // the worker's bytes are passed on as they are
-		IdleConnTimeout:     idleTimeout,
-		Proxy:               http.ProxyFromEnvironment,
+		DialContext:            (&net.Dialer{Timeout: dialTimeout}).DialContext,
+		TLSClientConfig:        &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+		TLSHandshakeTimeout:    dialTimeout,
+		Protocols:              protocols,
+		HTTP2:                  &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
+		DisableCompression:     true, // the worker's bytes are passed on as they are
+		IdleConnTimeout:        idleTimeout,
+		MaxResponseHeaderBytes: 256 << 10,
+		Proxy:                  http.ProxyFromEnvironment,
 	}
 }

@@ -59,6 +59,9 @@ func (a *Account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		ErrorLog:     a.ErrorLog,
 	}
 	proxy.ServeHTTP(w, r)
+	if r.ProtoMajor > 1 && x.outcome == Success && x.control.Flush() != nil {
+		abort(w, r, nil) // over HTTP/2 the last piece leaves only when the worker has room for it
+	}
 	given = true
 	x.closeJob()
 }

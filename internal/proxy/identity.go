@@ -58,7 +58,16 @@ func (x *exchange) callIdentity() string {
 	if x.account.Injection == InjectContent {
 		return ""
 	}
-	return cmp.Or(x.callName(), uuid.NewString())
+	name := x.callName()
+	if name == "" {
+		return uuid.NewString()
+	}
+	if x.starts() {
+		if key, err := x.callKey(); err == nil {
+			name += x.account.Jobs.FailedJob(key) // under its token the provider would only name that job again
+		}
+	}
+	return name
 }
 
 // callName is what a call is known by, after a restart too: the SDK's id of it, else the worker's name for the document; "": nothing.

@@ -133,6 +133,12 @@ func (x *exchange) putJob(j *provider.Jobs, id string, header http.Header, body 
 		return err
 	}
 	defer func() { _ = payload.Close() }()
+	for _, values := range header { // clones: the worker gets them as they came
+		for i, v := range values {
+			values[i] = x.secrets().Text(v)
+		}
+	}
+	body = []byte(x.secrets().Text(string(body)))
 	now := time.Now()
 	r := &dlq.JobRecord{
 		Account: x.account.Name, Kind: x.account.Provider.Name, Operation: x.op.Name, JobID: id,
@@ -190,16 +196,16 @@ func (x *exchange) followJob(j *provider.Jobs) {
 	if x.account.Jobs != nil {
 		job.record = x.account.Jobs.FindJob(x.account.Name, id)
 	}
-	if job.failed || job.record != nil && x.ended(j) {
+	if job.failed || job.record != nil && x.ended(j, job.record) {
 		x.job = job
 	}
 }
 
 // ended reports whether the provider's answer says that a job is through, or that it knows it no more.
-func (x *exchange) ended(j *provider.Jobs) bool {
+func (x *exchange) ended(j *provider.Jobs, r *dlq.JobRecord) bool {
 	switch status := x.last.resp.StatusCode; {
 	case status >= http.StatusBadRequest:
-		return j.Gone(status, x.lastAttempt().verdict.Code)
+		return x.owns(r) && j.Gone(status, x.lastAttempt().verdict.Code)
 	case slices.Contains(j.Drops, x.op.Name):
 		return true
 	case x.last.held == nil || x.last.streams:
@@ -213,6 +219,16 @@ func (x *exchange) ended(j *provider.Jobs) bool {
 	}
 	found, err := jsonstream.Pick(plain, j.Watch, maxJudged)
 	return err == nil && j.Ended(found)
+}
+
+// owns reports whether the call is made with the credential that started the job: only its owner hears that a job is gone.
+func (x *exchange) owns(r *dlq.JobRecord) bool {
+	parts := x.account.credentials(x.in)
+	if len(parts) == 0 {
+		return r.Credential == ""
+	}
+	mark, err := x.account.Jobs.Mark(append(parts, "credential")...)
+	return err == nil && mark == r.Credential
 }
 
 // aboutJob makes the letter about a failed job one about the document that the job was started for. Its request is the start, which is what a

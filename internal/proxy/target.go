@@ -15,6 +15,9 @@ func (x *exchange) rewrite(r *httputil.ProxyRequest) {
 	dropInstructions(h)
 	delete(h, "Expect") // the body is here: there is nothing to ask for
 	delete(h, "Http2-Settings")
+	if x.rpc != nil && x.batchRules() != nil {
+		h["Grpc-Accept-Encoding"] = []string{"identity"} // a batch is taken apart
+	}
 	if accept := h["Accept-Encoding"]; len(accept) > 0 {
 		// Only what the classifier can read: an error in another encoding would be judged by its status alone.
 		if hasGzip(accept) {

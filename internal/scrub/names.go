@@ -16,7 +16,7 @@ func Param(name string) bool {
 
 // Header reports whether a request header of that name carries a credential or a part of one.
 func Header(name string) bool {
-	n := strings.ToLower(name)
+	n := strings.TrimSuffix(strings.ToLower(name), "-bin") // how gRPC names metadata that is bytes
 	switch n {
 	case "idempotency-key", "x-amz-target":
 		return false
