@@ -12,7 +12,7 @@ RACE := $(shell command -v $${CC:-cc} >/dev/null 2>&1 && [ "$$($(GO) env CGO_ENA
 FUZZTIME      ?= 30s
 GOLANGCI_LINT ?= golangci-lint
 
-.PHONY: run build test fuzz bench lint cross interop-smoke help
+.PHONY: run build test fuzz bench lint cross interop interop-smoke help
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ lint: ## golangci-lint
 
 cross: ## build and vet for the other platforms
 	for os in darwin windows; do GOOS=$$os CGO_ENABLED=0 $(GO) build -o /dev/null ./... && GOOS=$$os CGO_ENABLED=0 $(GO) vet ./... || exit 1; done
+
+interop: ## all the client libraries of docs/clients.md through the proxy, each with every fault; writes that table anew
+	bash deploy/interop/matrix.sh
 
 interop-smoke: ## real AWS SDKs for Python and JavaScript through the proxy to a simulated Textract that really reads
 	bash deploy/interop/smoke.sh

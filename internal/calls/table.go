@@ -81,9 +81,10 @@ type Flight struct {
 	waiting int     // guarded by table.mu
 	landed  bool    // guarded by table.mu
 	answer  *Answer // set before done is closed; nil: there is none to share
+	given   bool    // likewise: there was an answer
 }
 
-// Enter notes a call that is about to be made, so that of two at the same moment one is the first. Land must follow.
+// Enter notes a call that is about to be made, so that of two at the same moment one is the first. Land or Abandon must follow.
 func (t *Table) Enter(c Call) *Flight {
 	f := &Flight{table: t, owner: owner{c.Account, c.Credential}, call: c, done: make(chan struct{})}
 	t.mu.Lock()
@@ -98,8 +99,13 @@ func (t *Table) Enter(c Call) *Flight {
 }
 
 // Land ends a call. It asks for the answer and says whether anybody waits for it. Whoever waits gets a share; nil tells them to make the call
-// themselves.
-func (f *Flight) Land(answer func(wanted bool) *Answer) {
+// themselves, all at once.
+func (f *Flight) Land(answer func(wanted bool) *Answer) { f.end(true, answer) }
+
+// Abandon ends a call that brought no answer: of those who wait the oldest makes the call, and the others wait for that one.
+func (f *Flight) Abandon() { f.end(false, func(bool) *Answer { return nil }) }
+
+func (f *Flight) end(given bool, answer func(wanted bool) *Answer) {
 	t := f.table
 	t.mu.Lock()
 	delete(t.flights[f.owner], f) // from now on nobody joins
@@ -118,7 +124,7 @@ func (f *Flight) Land(answer func(wanted bool) *Answer) {
 		}
 		f.answer = a
 	}
-	f.landed = true
+	f.landed, f.given = true, given
 	t.mu.Unlock()
 	close(f.done)
 }
@@ -135,10 +141,9 @@ func (f *Flight) Join(ctx context.Context) (*Answer, error) {
 		}
 		select {
 		case <-first.done:
-			if first.answer != nil {
+			if first.given {
 				return first.answer, nil
 			}
-			// It brought nothing: of those who waited the oldest makes the call, and the others join that.
 		case <-ctx.Done():
 			first.leave()
 			return nil, context.Cause(ctx)

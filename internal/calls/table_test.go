@@ -231,3 +231,26 @@ func TestNothingIsKeptWhenItIsOff(t *testing.T) {
 	require.NoError(t, err)
 	require.Nil(t, got)
 }
+
+// An answer that cannot be shared must not make those who wait for it queue up behind each other.
+func TestWhoWaitsForAnAnswerThatCannotBeSharedGoesAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		table := calls.New(limits())
+		first, second, third := table.Enter(call("1", "p")), table.Enter(call("1", "p")), table.Enter(call("1", "p"))
+		results := make(chan *calls.Answer, 2)
+		for _, f := range []*calls.Flight{second, third} {
+			go func() {
+				a, err := f.Join(t.Context())
+				assert.NoError(t, err)
+				results <- a
+			}()
+		}
+		synctest.Wait()
+		first.Land(func(bool) *calls.Answer { return nil })
+		require.Nil(t, <-results)
+		require.Nil(t, <-results)
+		second.Abandon()
+		third.Abandon()
+	})
+}

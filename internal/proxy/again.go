@@ -143,8 +143,12 @@ func (x *exchange) land(resp *http.Response) {
 	if resp != nil && x.keeps() && x.share(resp) != nil {
 		x.keep() // before it lands: until then the same call joins, from then on it takes
 	}
+	if resp == nil {
+		f.Abandon()
+		return
+	}
 	f.Land(func(wanted bool) *calls.Answer {
-		if resp == nil || x.shared != nil || !wanted {
+		if x.shared != nil || !wanted {
 			return x.shared
 		}
 		return x.share(resp)

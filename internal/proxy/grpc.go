@@ -93,6 +93,15 @@ func (x *exchange) limit(total time.Duration) time.Duration {
 	return total
 }
 
+// attemptsEnd is when the last attempt is over. A gRPC worker enforces its deadline itself, so that an attempt that is paid for in any case need
+// not be cut off for it: what comes later is kept for the worker's next call. No attempt begins, and nothing is waited for, after the deadline.
+func (x *exchange) attemptsEnd() time.Time {
+	if x.rpc == nil || x.flight == nil || x.ask.timeout > 0 {
+		return x.deadline()
+	}
+	return x.start.Add(x.account.Policy(x.op.Name).Total)
+}
+
 // oneMessage refuses a body that is not exactly one message.
 func (x *exchange) oneMessage() *refusal {
 	if x.rpc == nil || x.stop == retry.Canceled {

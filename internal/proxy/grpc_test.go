@@ -515,3 +515,18 @@ func TestRPCLargeAnswerComesWhole(t *testing.T) {
 		l.quiet()
 	})
 }
+
+// The library gives up at its deadline; the page is paid for in any case.
+func TestAnRPCThatOutlivesItsDeadlineIsRescued(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		late := good(nil)
+		late.after = 3 * time.Second
+		l := newRPCLab(t, remembering("documentai"), late)
+		c := rpcCall(processMethod, processing("A"), "Grpc-Timeout: 1S")
+		l.hangUpAfter(time.Second, c)
+		time.Sleep(3 * time.Second)
+		r := l.send(t.Context(), c)
+		require.Equal(t, "rescued", r.own("Reason"))
+		require.Len(t, l.upstream.attempts(), 1)
+	})
+}
