@@ -305,6 +305,17 @@ func (s *Store) removeJob(j *job) {
 	s.releaseJobPayload(j.payload)
 }
 
+// keepSweeping removes what has expired although no job is started: a document must not lie here for longer than it is needed.
+func (s *Store) keepSweeping() {
+	done, err := s.begin(context.Background())
+	if err != nil {
+		return // closed
+	}
+	s.sweeper.Reset(sweepEvery) // while a Close waits for this: it stops what it finds
+	done()
+	s.sweepJobs()
+}
+
 // sweepJobs removes some of what has expired or is beyond the bound; the rest follows with the next writes.
 func (s *Store) sweepJobs() {
 	now, early := time.Now(), 0

@@ -3,6 +3,7 @@ package dlq
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -52,6 +53,7 @@ type Store struct {
 	buffers  sync.Pool
 	shards   sync.Map      // Payload folders whose own names are durable.
 	writers  chan struct{} // One element per write under way.
+	sweeper  *time.Timer   // Removes jobs that have expired.
 
 	// repairing is held while folders are made again, which is disk work on
 	// purpose: whoever waits for it has no folder to write to.
@@ -104,6 +106,8 @@ func Open(dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
+	s.sweeper = time.AfterFunc(math.MaxInt64, s.keepSweeping)
+	s.sweeper.Reset(sweepEvery) // only now: it sets itself again
 	return s, nil
 }
 
@@ -115,6 +119,7 @@ func (s *Store) Close() error {
 		s.writers <- struct{}{}
 	}
 	already := s.closed
+	s.sweeper.Stop()
 	s.closed = true
 	for range maxWriters {
 		<-s.writers
