@@ -113,6 +113,9 @@ func addRanges(into map[int]bool, ranges string) bool {
 
 // mistralRead gives the pages of an answer by their index; nil stands for one that is marked as failed.
 func mistralRead(answer []byte) (map[int][]byte, error) {
+	if !json.Valid(answer) {
+		return nil, fmt.Errorf("no whole JSON: %w", errItems) // elements would not look beyond the pages
+	}
 	all, err := elements(answer, "pages")
 	if err != nil {
 		return nil, err

@@ -88,6 +88,7 @@ func TestLaterPagesStandInTheirPlaces(t *testing.T) {
 func FuzzMistralPages(f *testing.F) {
 	f.Add([]byte(`{"pages":"0-3"}`), []byte(`{"pages":[{"index":0},{"index":2,"error":"x"}]}`), []byte(`{"pages":[{"index":1},{"index":2}]}`))
 	f.Add([]byte(`{}`), []byte(`{"pages":[{"index":5}],"usage_info":{"pages_processed":1e9}}`), []byte(`{"pages":[{"index":0}],"pages":[]}`))
+	f.Add([]byte(`{"pages":"1-3"}`), []byte(`{"pages":[{"index":0},{"index":1,"error":"0"}`), []byte(`{"pages":[`)) // cut off
 	f.Fuzz(func(t *testing.T, request, answer, later []byte) {
 		missing := mistralMissing(request, answer)
 		require.LessOrEqual(t, len(missing), maxPages)
