@@ -19,11 +19,8 @@ import (
 )
 
 // carriers are the places in which SDKs and people put credentials, whatever the kind.
-func carriers(req *http.Request) (planted []string) {
-	plant := func(name string) string {
-		planted = append(planted, "PLANTED-"+name+"-c41d8a")
-		return planted[len(planted)-1]
-	}
+func carriers(req *http.Request) {
+	plant := func(name string) string { return mark + name }
 	q := req.URL.Query()
 	for _, name := range []string{"key", "sig", "code", "subscription-key", "api_key", "apikey", "api-key", "token", "access_token", "X-Amz-Security-Token", "X-Amz-Credential", "X-Amz-Signature"} {
 		q.Set(name, plant("query-"+name))
@@ -36,7 +33,6 @@ func carriers(req *http.Request) (planted []string) {
 	} {
 		req.Header.Set(name, plant("header-"+name))
 	}
-	return planted
 }
 
 // analysisOf is a request for an analysis as that kind's workers make it, with credentials in the body where the kind has room for one.
@@ -52,13 +48,13 @@ func analysisOf(kind string) (path, contentType, body string) {
 	case "vision":
 		return "/v1/images:annotate", "application/json", `{"requests":[{"image":{"content":"` + doc + `"}}]}`
 	case "mistral":
-		return "/v1/ocr", "application/json", `{"model":"mistral-ocr-latest","document":{"type":"document_url","document_url":"https://x.example/a.pdf?sig=PLANTED-inner-c41d8a"}}`
+		return "/v1/ocr", "application/json", `{"model":"mistral-ocr-latest","document":{"type":"document_url","document_url":"https://x.example/a.pdf?sig=PLANTED-inner"}}`
 	case "ocrspace":
-		return "/parse/image", "application/x-www-form-urlencoded", "language=eng&apikey=PLANTED-form-c41d8a&url=https%3A%2F%2Fx.example%2Fa.pdf"
+		return "/parse/image", "application/x-www-form-urlencoded", "language=eng&apikey=PLANTED-form&url=https%3A%2F%2Fx.example%2Fa.pdf"
 	case "openai":
 		return "/v1/chat/completions", "application/json", `{"model":"m","messages":[]}`
 	}
-	return "/ocr", "application/json", `{"api_key":"PLANTED-member-c41d8a"}`
+	return "/ocr", "application/json", `{"api_key":"PLANTED-member"}`
 }
 
 // Credentials are planted wherever one can be carried, the provider repeats them in every answer, and then all that the proxy has written
@@ -80,11 +76,10 @@ func plantIn(t *testing.T, kind, auth string) {
 	p := servingKind(t, kind, provide(t, echoing(t)), "log: {level: debug}\nretry: {max_attempts: 2, base_delay: 1ms, cap_delay: 1ms}\nbreaker: {failure_threshold: 1000}\n",
 		authOf(t, auth))
 	path, contentType, body := analysisOf(kind)
-	planted := []string{ownKey, "PLANTED-form-c41d8a", "PLANTED-member-c41d8a", "PLANTED-inner-c41d8a"}
 	for _, status := range statuses {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.account+path, strings.NewReader(body))
 		require.NoError(t, err)
-		planted = append(planted, carriers(req)...)
+		carriers(req)
 		req.Header.Set("Content-Type", contentType)
 		req.Header.Set("X-Amz-Target", "Textract.AnalyzeDocument")
 		req.Header.Set("X-Answer", strconv.Itoa(status))
@@ -96,7 +91,7 @@ func plantIn(t *testing.T, kind, auth string) {
 		require.NotEmpty(t, resp.Header.Get("Ocr-Proxy-Outcome"))
 		for name, values := range resp.Header {
 			if strings.HasPrefix(name, "Ocr-Proxy-") {
-				require.NotContains(t, values[0], "PLANTED-", name)
+				require.NotContains(t, values[0], mark, name)
 			}
 		}
 	}
@@ -122,17 +117,16 @@ func plantIn(t *testing.T, kind, auth string) {
 	})
 	require.NoError(t, err)
 	for place, text := range shown {
-		for _, secret := range append(planted, "PLANTED-") {
-			if at := strings.Index(text, secret); at >= 0 {
-				t.Errorf("%s holds %s: …%s", place, secret, text[max(0, at-100):min(len(text), at+100)])
-			}
+		if at := strings.Index(text, mark); at >= 0 {
+			t.Errorf("%s holds a credential: …%s", place, text[max(0, at-100):min(len(text), at+100)])
 		}
 	}
 }
 
 const (
-	lost   = 999 // no answer at all
-	ownKey = "PLANTED-own-c41d8a"
+	lost   = 999        // no answer at all
+	mark   = "PLANTED-" // begins every credential
+	ownKey = mark + "own"
 )
 
 func authOf(t *testing.T, kind string) string {

@@ -83,17 +83,9 @@ func validID(id string) bool {
 // readEnvelope reads the letter at path and gives its size in bytes. A letter
 // whose name is not its id is unreadable too: it could be listed but not found.
 func readEnvelope(path string) (*Envelope, int64, error) {
-	f, err := os.Open(path) //nolint:gosec // Paths are built from the store's folder and a listed name or checked id.
+	data, err := readBounded(path)
 	if err != nil {
 		return nil, 0, unreadable(err)
-	}
-	defer f.Close() //nolint:errcheck // Nothing was written.
-	data, err := io.ReadAll(io.LimitReader(f, maxEnvelopeBytes+1))
-	if err != nil {
-		return nil, 0, unreadable(err)
-	}
-	if len(data) > maxEnvelopeBytes {
-		return nil, 0, fmt.Errorf("%w: larger than %d bytes", ErrUnreadable, maxEnvelopeBytes)
 	}
 	e, err := Decode(data)
 	if err != nil {
@@ -105,9 +97,26 @@ func readEnvelope(path string) (*Envelope, int64, error) {
 	return e, int64(len(data)), nil
 }
 
+// readBounded reads a file of at most maxEnvelopeBytes; a larger one is [ErrUnreadable]. Errors of the disk come as they are.
+func readBounded(path string) ([]byte, error) {
+	f, err := os.Open(path) //nolint:gosec // Paths are built from the store's folder and a listed name, a hash or a checked id.
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // Nothing was written.
+	data, err := io.ReadAll(io.LimitReader(f, maxEnvelopeBytes+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > maxEnvelopeBytes {
+		return nil, fmt.Errorf("%w: larger than %d bytes", ErrUnreadable, maxEnvelopeBytes)
+	}
+	return data, nil
+}
+
 // unreadable marks a failed read, except where the file has just moved on.
 func unreadable(err error) error {
-	if folderMissing(err) {
+	if folderMissing(err) || errors.Is(err, ErrUnreadable) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrUnreadable, err)

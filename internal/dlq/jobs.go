@@ -170,26 +170,25 @@ func (s *Store) writeJob(r *JobRecord, sum string) error {
 // FindCall gives the record of a job that the same call has started and that
 // is not known to have ended, or nil.
 func (s *Store) FindCall(k CallKey) *JobRecord {
-	for _, key := range k.keys() {
-		if j := s.jobs.call(key, time.Now()); j == nil || j.failed {
-			continue
-		} else if r := s.readJob(j); r != nil && r.FailedAt == nil {
-			return r
-		}
-	}
-	return nil
+	return s.findCall(k, false)
 }
 
 // FailedJob is the id of the failed job that the same call has started; "": there is none.
 func (s *Store) FailedJob(k CallKey) string {
-	for _, key := range k.keys() {
-		if j := s.jobs.call(key, time.Now()); j == nil || !j.failed {
-			continue
-		} else if r := s.readJob(j); r != nil {
-			return r.JobID
-		}
+	if r := s.findCall(k, true); r != nil {
+		return r.JobID
 	}
 	return ""
+}
+
+func (s *Store) findCall(k CallKey, failed bool) *JobRecord {
+	for _, key := range k.keys() {
+		// The record may be newer than the index, where a job has failed this instant.
+		if r := s.readJob(s.jobs.call(key, time.Now())); r != nil && (r.FailedAt != nil) == failed {
+			return r
+		}
+	}
+	return nil
 }
 
 // FindJob gives the record of a job, also of one that is known to have failed, or nil.
@@ -262,7 +261,7 @@ func (s *Store) readJob(j *job) *JobRecord {
 		return r
 	}
 	switch {
-	case errors.Is(err, errUnreadableJob):
+	case errors.Is(err, ErrUnreadable):
 		s.quarantine(jobsFolder, j.name, err)
 	case !folderMissing(err):
 		s.log.Error("the record of a job cannot be read now", zap.String("file", j.name), zap.Error(err))

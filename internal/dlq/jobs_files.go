@@ -99,19 +99,12 @@ func decodeJob(data []byte) (*JobRecord, error) {
 	return r, nil
 }
 
-// readJobRecord reads the record at path and gives its size in bytes.
+// readJobRecord reads the record at path and gives its size in bytes. [ErrUnreadable] is about what the file holds, so that the passing trouble
+// of a disk puts no good record into quarantine.
 func readJobRecord(path string) (*JobRecord, int64, error) {
-	f, err := os.Open(path) //nolint:gosec // Paths are built from the store's folder and a hash.
+	data, err := readBounded(path)
 	if err != nil {
-		return nil, 0, unreadable(err)
-	}
-	defer f.Close() //nolint:errcheck // Nothing was written.
-	data, err := io.ReadAll(io.LimitReader(f, maxEnvelopeBytes+1))
-	if err != nil {
-		return nil, 0, unreadable(err)
-	}
-	if len(data) > maxEnvelopeBytes {
-		return nil, 0, fmt.Errorf("%w: larger than %d bytes", errUnreadableJob, maxEnvelopeBytes)
+		return nil, 0, err
 	}
 	r, err := decodeJob(data)
 	if err != nil {
@@ -225,7 +218,7 @@ func (s *Store) loadJobs() error {
 		switch {
 		case folderMissing(err):
 			continue
-		case errors.Is(err, errUnreadableJob):
+		case errors.Is(err, ErrUnreadable):
 			s.quarantine(jobsFolder, name, err)
 			continue
 		case err != nil:

@@ -35,6 +35,7 @@ func documentai() *Provider {
 		Table:       append(classify.Table{{Status: http.StatusOK, Operation: "process", Class: classify.Permanent}}, googleTable()...),
 		Problem:     googleProblem,
 		Credentials: []string{"X-Goog-Api-Key"},
+		Shapes:      []string{"X-Goog-Fieldmask"},
 		GRPC:        documentaiGRPC(),
 	}
 }

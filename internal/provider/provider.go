@@ -91,6 +91,8 @@ type Provider struct {
 	CallID string
 	// Again reports whether an SDK says that it makes the call once more; nil: none says so.
 	Again func(h http.Header) bool
+	// Shapes are the request headers that choose what an answer holds, beside those that do everywhere.
+	Shapes []string
 	// RequestID are the answer headers that hold the provider's id of a call, best first.
 	RequestID []string
 	// Credentials are the request headers that carry a worker's credential for this provider, beside those that do everywhere.

@@ -38,6 +38,7 @@ func vision() *Provider {
 		Table:       visionTable(),
 		Problem:     googleProblem,
 		Credentials: []string{"X-Goog-Api-Key"},
+		Shapes:      []string{"X-Goog-Fieldmask"},
 		GRPC:        visionGRPC(),
 	}
 }

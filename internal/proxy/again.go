@@ -58,7 +58,11 @@ func (x *exchange) call() calls.Call {
 // wants is what the head says about the form of the answer: one is given only to somebody who would have got it in that form.
 func (x *exchange) wants() string {
 	h := x.in.Header
-	return fmt.Sprintf(" %q %q %q gzip=%t", h["Accept"], h["X-Goog-Fieldmask"], h["Grpc-Accept-Encoding"], hasGzip(h["Accept-Encoding"]))
+	form := [][]string{h["Accept"], h["Grpc-Accept-Encoding"]}
+	for _, name := range x.account.Provider.Shapes {
+		form = append(form, h[name])
+	}
+	return fmt.Sprintf(" %q gzip=%t", form, hasGzip(h["Accept-Encoding"]))
 }
 
 // recall answers a request from what is known of the same call, if anything is; else it notes the call as under way. The stop is Canceled when
@@ -159,7 +163,7 @@ func (x *exchange) land(resp *http.Response) {
 func (x *exchange) keeps() bool {
 	switch x.outcome {
 	case Success:
-		return x.gone() && !x.polls()
+		return x.gone()
 	case Permanent, CircuitOpen:
 		return x.known()
 	case Exhausted:
@@ -181,6 +185,9 @@ func (x *exchange) polls() bool {
 
 // keep stores the shared answer for the same call.
 func (x *exchange) keep() {
+	if x.outcome == Success && x.polls() {
+		return
+	}
 	if err := x.account.Calls.Keep(x.call(), x.shared); err != nil {
 		x.account.Log.Warn("an answer could not be kept for the next retry", zap.String("provider", x.account.Name), zap.Error(err))
 	}
@@ -195,7 +202,7 @@ func (x *exchange) rescue(out *http.Request) {
 		x.keep()
 		return
 	}
-	if n := len(x.history); n == 0 || x.history[n-1].verdict.Class != classify.Success || x.polls() {
+	if n := len(x.history); n == 0 || x.history[n-1].verdict.Class != classify.Success {
 		x.land(nil)
 		return
 	}

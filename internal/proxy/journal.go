@@ -17,6 +17,7 @@ import (
 	"github.com/ocr-proxy/ocr-proxy/internal/jsonstream"
 	"github.com/ocr-proxy/ocr-proxy/internal/provider"
 	"github.com/ocr-proxy/ocr-proxy/internal/retry"
+	"github.com/ocr-proxy/ocr-proxy/internal/scrub"
 )
 
 // reasonJournaled marks an answer that cost no call of its own: the same call has already started a job.
@@ -57,12 +58,17 @@ func (x *exchange) callKey() (dlq.CallKey, error) {
 			return dlq.CallKey{}, err
 		}
 	}
-	if parts := x.account.credentials(x.in); len(parts) > 0 {
-		if k.Credential, err = x.account.Jobs.Mark(append(parts, "credential")...); err != nil {
-			return dlq.CallKey{}, err
-		}
+	k.Credential, err = x.credentialMark()
+	return k, err
+}
+
+// credentialMark is the salted hash of the credential that the call is made with; "": the account's own.
+func (x *exchange) credentialMark() (string, error) {
+	parts := x.account.credentials(x.in)
+	if len(parts) == 0 {
+		return "", nil
 	}
-	return k, nil
+	return x.account.Jobs.Mark(append(parts, "credential")...)
 }
 
 // recallJob answers a job start with the job that the same call has already started; nil: none has.
@@ -98,14 +104,14 @@ func (x *exchange) journal() {
 		if status := x.last.resp.StatusCode; status >= 200 && status < 300 && x.last.fault == nil {
 			x.keepJob(j)
 		}
-	case slices.Contains(j.Polls, x.op.Name), slices.Contains(j.Drops, x.op.Name):
+	case x.polls(), slices.Contains(j.Drops, x.op.Name):
 		x.followJob(j)
 	}
 }
 
 // keepJob journals an accepted start. One that cannot be journaled is logged, and counted by the store: the worker's answer does not suffer.
 func (x *exchange) keepJob(j *provider.Jobs) {
-	header, body, err := x.last.whole(maxJobAnswer)
+	header, body, err := x.last.whole(x.account.Provider.RequestID, maxJobAnswer)
 	if err == nil {
 		id := j.Started(header, body)
 		if id == "" {
@@ -133,8 +139,11 @@ func (x *exchange) putJob(j *provider.Jobs, id string, header http.Header, body 
 		return err
 	}
 	defer func() { _ = payload.Close() }()
-	for _, values := range header { // clones: the worker gets them as they came
+	for name, values := range header { // clones: the worker gets them as they came
 		for i, v := range values {
+			if slices.Contains(addresses(), name) {
+				v = scrub.Location(v) // an address must stay one
+			}
 			values[i] = x.secrets().Text(v)
 		}
 	}
@@ -158,12 +167,9 @@ func (x *exchange) putJob(j *provider.Jobs, id string, header http.Header, body 
 
 // whole is an answer of at most limit bytes with the headers by which a client goes on. Its text is without its content encoding. A body that
 // goes to the worker as it comes is not waited for: then the head alone is kept.
-func (t *answer) whole(limit int64) (http.Header, []byte, error) {
+func (t *answer) whole(ids []string, limit int64) (http.Header, []byte, error) {
 	header := http.Header{}
-	for _, name := range [...]string{
-		"Content-Type", "Operation-Location", "Location", "Azure-Asyncoperation", "Retry-After",
-		"X-Amzn-Requestid", "Apim-Request-Id", "X-Ms-Request-Id", "Mistral-Correlation-Id",
-	} {
+	for _, name := range slices.Concat(addresses(), ids, []string{"Content-Type", "Retry-After"}) {
 		if values := t.resp.Header[name]; len(values) > 0 {
 			header[name] = slices.Clone(values)
 		}
@@ -223,11 +229,7 @@ func (x *exchange) ended(j *provider.Jobs, r *dlq.JobRecord) bool {
 
 // owns reports whether the call is made with the credential that started the job: only its owner hears that a job is gone.
 func (x *exchange) owns(r *dlq.JobRecord) bool {
-	parts := x.account.credentials(x.in)
-	if len(parts) == 0 {
-		return r.Credential == ""
-	}
-	mark, err := x.account.Jobs.Mark(append(parts, "credential")...)
+	mark, err := x.credentialMark()
 	return err == nil && mark == r.Credential
 }
 

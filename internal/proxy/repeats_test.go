@@ -63,15 +63,13 @@ func TestARescuedAnswerThatIsLostAgainIsKeptAgain(t *testing.T) {
 
 func TestAnAnswerIsOnlyGivenInTheFormThatWasAskedFor(t *testing.T) {
 	t.Parallel()
-	for name, other := range map[string]string{"other fields": "|X-Goog-Fieldmask: entities", "no compression": ""} {
+	const gzipped, fields = "|Accept-Encoding: gzip", "|X-Goog-Fieldmask: text"
+	for name, other := range map[string]string{"other fields": gzipped + "|X-Goog-Fieldmask: entities", "no compression": "|Accept-Encoding: identity" + fields} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				l := newLab(t, remembering("documentai"), step{header: asJSON, after: 2 * time.Second, body: `{"document":{}}`}, step{header: asJSON, body: `{"document":{"text":"x"}}`})
 				c := call{target: "/v1/projects/p/locations/us/processors/x:process", body: `{"rawDocument":{"content":"QQ=="}}`}
-				c.header = asJSON + "|Accept-Encoding: gzip|X-Goog-Fieldmask: text"
-				if other == "" {
-					other = "|Accept-Encoding: identity|X-Goog-Fieldmask: text"
-				}
+				c.header = asJSON + gzipped + fields
 				l.hangUpAfter(time.Second, c)
 				time.Sleep(3 * time.Second)
 				c.header = asJSON + other
@@ -192,5 +190,10 @@ func TestAJobsRecordHoldsNoSecret(t *testing.T) {
 		text, err := os.ReadFile(j.records()[0])
 		require.NoError(t, err)
 		require.NotContains(t, string(text), inQuery)
+		again := j.send(t.Context(), c)
+		require.Equal(t, "journaled", again.own("Reason"))
+		_, at, _ := strings.Cut(resultURL, "://")
+		_, at, _ = strings.Cut(at, "/")
+		require.True(t, strings.HasSuffix(again.header.Get("Operation-Location"), "/"+at), "it still leads to the job: %s", again.header.Get("Operation-Location"))
 	})
 }

@@ -70,7 +70,7 @@ func target(upstream, in *url.URL, requestURI string) *url.URL {
 // relocate rewrites the URLs under which the provider continues a call, so that the worker comes back through the proxy. Scheme, host and
 // port become those under which the worker reached the listener; a URL on any other host is not ours to touch.
 func (x *exchange) relocate(h http.Header) {
-	for _, name := range [...]string{"Operation-Location", "Location", "Azure-Asyncoperation"} {
+	for _, name := range addresses() {
 		values := h[name]
 		for i, v := range values {
 			if rest, ok := under(x.account.Upstream, v); ok {
@@ -79,6 +79,9 @@ func (x *exchange) relocate(h http.Header) {
 		}
 	}
 }
+
+// addresses are the answer headers that hold a URL under which the provider continues a call.
+func addresses() []string { return []string{"Operation-Location", "Location", "Azure-Asyncoperation"} }
 
 // self is the listener as the worker sees it.
 func (x *exchange) self() string {

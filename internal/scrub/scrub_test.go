@@ -59,6 +59,15 @@ func TestEchoedSecretsAreReplaced(t *testing.T) {
 	require.Equal(t, `key [redacted] is bad, so are [redacted] and [redacted] and [redacted]; visible1 application/pdf`, got)
 }
 
+func TestLocation(t *testing.T) {
+	t.Parallel()
+	for raw, want := range map[string]string{
+		"https://h/a?b=1": "https://h/a?b=1", "https://h/a?b=1&key=S": "https://h/a?b=1", "https://h/a?key=S": "https://h/a", "/a": "/a",
+	} {
+		require.Equal(t, want, scrub.Location(raw))
+	}
+}
+
 func TestURLsInATextAreCleaned(t *testing.T) {
 	t.Parallel()
 	v := scrub.FromRequest(nil, "")

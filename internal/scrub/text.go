@@ -38,6 +38,18 @@ func Query(raw string) (clean string, cut []string) {
 	return strings.TrimRight(kept.String(), "&;"), cut
 }
 
+// Location cuts the credentials out of a URL's query and leaves an address that can be followed.
+func Location(raw string) string {
+	before, query, ok := strings.Cut(raw, "?")
+	if !ok {
+		return raw
+	}
+	if query, _ = Query(query); query == "" {
+		return before
+	}
+	return before + "?" + query
+}
+
 // Credentials are the credential parameters of a raw query, each with its value as it was written.
 func Credentials(raw string) []string {
 	var pairs []string
