@@ -222,9 +222,14 @@ func (x *exchange) rescue(out *http.Request) {
 // share makes an answer that several can be given, if its body is at hand as a whole.
 func (x *exchange) share(resp *http.Response) *calls.Answer {
 	var a *calls.Answer
+	head := resp.Header
+	if x.head != nil {
+		head = x.head // this worker has been given its own addresses
+	}
+	head = head.Clone()
 	switch {
 	case x.last != nil && resp == x.last.resp && x.last.held != nil:
-		a = calls.NewAnswer(resp.StatusCode, resp.Header.Clone(), x.last.held)
+		a = calls.NewAnswer(resp.StatusCode, head, x.last.held)
 		x.last.held = nil // the answer releases it
 	case x.last != nil && resp == x.last.resp && !x.last.complete && !x.last.empty():
 		return nil // on its way to the worker, from whom it cannot be had again
@@ -239,7 +244,7 @@ func (x *exchange) share(resp *http.Response) *calls.Answer {
 			body.Release()
 			return nil
 		}
-		a = calls.NewAnswer(resp.StatusCode, resp.Header.Clone(), body)
+		a = calls.NewAnswer(resp.StatusCode, head, body)
 	}
 	if x.outcome != Success {
 		a.Buried, a.Lasting = true, x.outcome != CircuitOpen

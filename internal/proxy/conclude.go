@@ -81,7 +81,6 @@ func (x *exchange) dress(resp *http.Response) *http.Response {
 	h := resp.Header
 	dropInstructions(h) // only this proxy speaks for itself
 	dropInstructions(resp.Trailer)
-	x.relocate(h)
 	x.describe(h, 0)
 	return resp
 }

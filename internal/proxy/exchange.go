@@ -42,6 +42,7 @@ type exchange struct {
 	keys     fingerprint.Keys
 	keysErr  error
 
+	head   http.Header   // of the answer that is being given, with the provider's own addresses; nil: none is yet
 	flight *calls.Flight // while the call is under way; nil: nobody else need know
 	shared *calls.Answer // this request's share of an answer; nil: it has one of its own
 

@@ -86,7 +86,6 @@ func (x *exchange) recallJob(out *http.Request) *http.Response {
 	}
 	x.stop, x.outcome, x.reason, x.status = retry.Final, Success, reasonJournaled, r.Answer.Status
 	h := http.Header(r.Answer.Headers).Clone()
-	x.relocate(h) // for this worker, who may have come by another address
 	x.describe(h, 0)
 	return &http.Response{
 		StatusCode: r.Answer.Status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: h,

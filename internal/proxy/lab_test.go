@@ -161,6 +161,7 @@ func (p panics) Write(line []byte) (int, error) {
 type call struct {
 	method string // POST
 	target string // /ocr
+	host   string // by which the worker reaches the listener; "": proxy
 	header string // lines "K: V", separated by |
 	body   string
 }
@@ -208,7 +209,7 @@ func (c call) request(ctx context.Context, t *testing.T, base string) *http.Requ
 	}
 	req, err := http.NewRequestWithContext(ctx, method, base+target, body)
 	require.NoError(t, err)
-	req.Header = headerOf(c.header)
+	req.Header, req.Host = headerOf(c.header), c.host
 	return req
 }
 

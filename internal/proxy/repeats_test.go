@@ -117,6 +117,45 @@ func TestEqualStartsAtTheSameTimeAreOneJob(t *testing.T) {
 	})
 }
 
+// Each worker polls by the address by which it came, whoever started the job.
+func TestASharedStartNamesTheListenerAsEachWorkerKnowsIt(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		first  func(l *lab, start call)
+		reason string
+	}{
+		"joined": {func(l *lab, start call) {
+			l.later(l.t.Context(), start)
+			time.Sleep(time.Millisecond)
+		}, reasonJoined},
+		"left behind": {func(l *lab, start call) {
+			l.hangUpAfter(time.Second, start)
+			time.Sleep(2 * time.Second)
+		}, reasonRescued},
+		"lost on its way": {func(l *lab, start call) { l.loseAnswer(start) }, reasonRescued},
+		"lost once more": {func(l *lab, start call) {
+			l.loseAnswer(start)
+			start.host = "third.example"
+			l.loseAnswer(start)
+		}, reasonRescued},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				l := newLab(t, remembering("azure"), step{status: 202, after: 2 * time.Second, header: asJSON + "|Operation-Location: " + resultURL, body: "{}"})
+				start := azureStart("X-Ms-Client-Request-Id: c-1")
+				start.host = "first.example"
+				c.first(l, start)
+				start.host = "sidecar.example:8082"
+				r := l.send(t.Context(), start)
+				require.Equal(t, c.reason, r.own("Reason"))
+				require.Equal(t, "http://sidecar.example:8082/documentintelligence/documentModels/m/analyzeResults/r-1?api-version=1", r.header.Get("Operation-Location"))
+				require.Len(t, l.upstream.attempts(), 1)
+				l.closing()
+			})
+		})
+	}
+}
+
 func TestWhoWaitsForAFailedTwinJoinsTheNextOne(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		started := step{status: 202, after: time.Second, header: "Operation-Location: " + resultURL}

@@ -67,17 +67,25 @@ func target(upstream, in *url.URL, requestURI string) *url.URL {
 	return out
 }
 
-// relocate rewrites the URLs under which the provider continues a call, so that the worker comes back through the proxy. Scheme, host and
-// port become those under which the worker reached the listener; a URL on any other host is not ours to touch.
-func (x *exchange) relocate(h http.Header) {
+// relocated is an answer's head with the URLs under which the provider continues a call rewritten, so that the worker comes back through the
+// proxy. Scheme, host and port become those under which this worker reached the listener; a URL on any other host is not ours to touch. The
+// head itself stays as it is: others who are given the same answer may have come by another address.
+func (x *exchange) relocated(h http.Header) http.Header {
+	own := h
+	copied := false
 	for _, name := range addresses() {
-		values := h[name]
-		for i, v := range values {
-			if rest, ok := under(x.account.Upstream, v); ok {
-				values[i] = x.self() + rest
+		for i, v := range h[name] {
+			rest, ok := under(x.account.Upstream, v)
+			if !ok {
+				continue
 			}
+			if !copied {
+				own, copied = h.Clone(), true
+			}
+			own[name][i] = x.self() + rest
 		}
 	}
+	return own
 }
 
 // addresses are the answer headers that hold a URL under which the provider continues a call.
