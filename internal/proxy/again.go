@@ -161,6 +161,9 @@ func (x *exchange) land(resp *http.Response) {
 
 // keeps reports whether an answer is worth keeping although its worker is there, or because it has gone.
 func (x *exchange) keeps() bool {
+	if x.left {
+		return true
+	}
 	switch x.outcome {
 	case Success:
 		return x.gone()
@@ -193,20 +196,23 @@ func (x *exchange) keep() {
 	}
 }
 
-// rescue keeps a good answer that was ready when its worker had gone, or went while it was given.
+// rescue keeps an answer that was paid for, if only in part, and that was ready when its worker had gone, or went while it was given.
 func (x *exchange) rescue(out *http.Request) {
-	if x.flight == nil && x.shared == nil && (x.last == nil || x.last.held == nil) || !x.costly() {
+	if x.flight == nil && x.shared == nil && (x.last == nil || x.last.held == nil) && x.batch == nil || !x.costly() {
 		return
 	}
 	if x.shared != nil && len(x.history) == 0 { // another's answer, which this worker did not take either
-		x.keep()
+		if !x.shared.Buried {
+			x.keep()
+		}
 		return
 	}
-	if n := len(x.history); n == 0 || x.history[n-1].verdict.Class != classify.Success {
+	if !x.earned() {
 		x.land(nil)
 		return
 	}
-	x.outcome = Success
+	x.left, x.outcome = true, outcomeOf(x.stop, x.class())
+	x.reason = x.fixedWord()
 	if x.flight != nil {
 		x.land(x.dress(x.final(out))) //nolint:bodyclose // whoever joined reads it, dress keeps it
 		return
@@ -247,7 +253,7 @@ func (x *exchange) share(resp *http.Response) *calls.Answer {
 		a = calls.NewAnswer(resp.StatusCode, head, body)
 	}
 	if x.outcome != Success {
-		a.Buried, a.Lasting = true, x.outcome != CircuitOpen
+		a.Buried, a.Lasting = !x.left, x.outcome != CircuitOpen
 		a.Story = told{append([]attempt(nil), x.history...), x.err, x.stop, x.notBefore, x.job}
 	}
 	x.shared = a

@@ -83,7 +83,7 @@ func (x *exchange) mend(last attempt, seen classify.Attempt, told *answer) bool 
 	if again || last.n >= x.policy.MaxAttempts || !x.fits(0) {
 		return false
 	}
-	ctx, cancel := context.WithDeadline(x.in.Context(), x.deadline())
+	ctx, cancel := context.WithDeadline(x.life(), x.deadline())
 	defer cancel()
 	return x.account.Credential.Mend(ctx, credential.Refusal{
 		Status: seen.Status, Codes: Fault(x.account.Provider, seen, time.Now()).Codes, Header: seen.Header, Sent: x.sent,

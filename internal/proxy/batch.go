@@ -19,6 +19,7 @@ const maxBatch = 64 << 20
 type batch struct {
 	answer []byte // with every item that came so far in its place
 	places []int  // of the items that are asked for now
+	good   int    // so many items have come
 	head   *http.Response
 	from   *answer // whose bytes answer still is; nil once items were put in
 }
@@ -46,6 +47,7 @@ func (x *exchange) gather(told *answer, v classify.Verdict) classify.Verdict {
 			Reason: "the answer does not fit the items that were asked for",
 		}
 	}
+	x.batch.good = items - len(failed)
 	var again []int
 	asking := classify.Verdict{Class: classify.Transient, Wait: v.Wait, Aside: true, Reason: "some items of the batch failed for reasons that pass"}
 	for _, f := range failed {

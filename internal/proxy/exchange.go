@@ -44,6 +44,7 @@ type exchange struct {
 
 	head   http.Header   // of the answer that is being given, with the provider's own addresses; nil: none is yet
 	flight *calls.Flight // while the call is under way; nil: nobody else need know
+	left   bool          // the worker had gone before it had the answer, or went over it
 	shared *calls.Answer // this request's share of an answer; nil: it has one of its own
 
 	history []attempt
@@ -98,7 +99,7 @@ func (x *exchange) RoundTrip(out *http.Request) (*http.Response, error) {
 		x.stop = x.repair(out, x.run(out))
 	}
 	x.journal()
-	if x.stop == retry.Canceled {
+	if x.stop == retry.Canceled || x.gone() {
 		x.rescue(out)
 		return nil, x.hungUp()
 	}
@@ -131,7 +132,7 @@ func (x *exchange) run(out *http.Request) retry.Stop {
 		}
 		x.try(out, permit, n, before)
 		before.end()
-		if x.gone() {
+		if x.interrupted() == retry.Canceled {
 			return retry.Canceled
 		}
 		before, stop = x.next(n, x.history[n-1].verdict)
@@ -265,11 +266,6 @@ func (x *exchange) waitedFor(p *pause, length time.Duration, source string) {
 	x.account.Metrics.delay(source, length)
 }
 
-// fits reports whether an attempt after that wait would have time for anything.
-func (x *exchange) fits(wait time.Duration) bool {
-	return time.Since(x.start)+wait < x.policy.Total-x.policy.leastAttempt()
-}
-
 // passBreaker asks the circuit, and holds for it where the account is configured so.
 func (x *exchange) passBreaker(p *pause) (*permit, retry.Stop) {
 	a := x.account
@@ -300,44 +296,4 @@ func (x *exchange) passBreaker(p *pause) (*permit, retry.Stop) {
 		}
 		held += time.Since(began)
 	}
-}
-
-// sleep waits for d or until wake is closed. It ends early, with the reason, when the worker hangs up or the proxy is ending.
-func (x *exchange) sleep(d time.Duration, wake <-chan struct{}) retry.Stop {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-wake:
-	case <-x.account.Ending.Done():
-		return retry.Shutdown
-	case <-x.in.Context().Done():
-		return x.interrupted()
-	}
-	return retry.Continue
-}
-
-// interrupted is why nothing more can be done for the request: its worker has hung up, or the proxy is ending. It is asked before anything is
-// held against the provider.
-func (x *exchange) interrupted() retry.Stop {
-	switch {
-	case x.account.Ending.Err() != nil:
-		return retry.Shutdown
-	case x.in.Context().Err() != nil:
-		return retry.Canceled
-	}
-	return retry.Continue
-}
-
-// gone reports whether the worker has hung up.
-func (x *exchange) gone() bool { return x.interrupted() == retry.Canceled }
-
-// deadline is when the request must have ended.
-func (x *exchange) deadline() time.Time { return x.start.Add(x.policy.Total) }
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }

@@ -19,9 +19,11 @@ func (a *Account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	given := false
 	leave := a.Purse.Enter()
 	defer func() {
-		if !given && x.outcome == Success && (x.last == nil || !x.last.streams) { // of a stream only its end tells
+		if !given && x.outcome != ClientGone && (x.last == nil || !x.last.streams) { // of a stream only its end tells
 			x.rescue(nil)
-			x.outcome = ClientGone
+			if x.outcome == Success {
+				x.outcome = ClientGone
+			}
 		}
 		x.land(nil)
 		if x.last != nil {

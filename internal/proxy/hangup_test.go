@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -156,6 +157,24 @@ func TestShutdownWakesWhoeverSleeps(t *testing.T) {
 		require.Equal(t, 2, l.sink.count())
 		require.ElementsMatch(t, []string{"document", "another"}, l.sink.bodies)
 		require.Len(t, l.upstream.attempts(), 1)
+	})
+}
+
+// In a running proxy every connection ends with the process. That is no worker who hung up.
+func TestShutdownIsNoHangUp(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		ending, end := context.WithCancelCause(t.Context())
+		s := defaults("generic")
+		s.account = func(a *Account) { a.Ending = ending }
+		l := newLab(t, s, step{status: 429, header: "Retry-After: 20", body: "slow down"})
+		time.AfterFunc(3*time.Second, func() { end(ErrShutdown) })
+		req := call{body: "document"}.request(ending, t, "http://proxy")
+		req.RequestURI = req.URL.RequestURI()
+		w := httptest.NewRecorder()
+		l.account.ServeHTTP(w, req)
+		require.Equal(t, http.StatusServiceUnavailable, w.Code)
+		require.Equal(t, "shutdown", w.Header().Get("Ocr-Proxy-Reason"))
+		require.Equal(t, 1, l.sink.count())
 	})
 }
 

@@ -55,9 +55,6 @@ func (x *exchange) repair(out *http.Request, stop retry.Stop) retry.Stop {
 		n := len(x.history)
 		x.history[n-1], x.history[n-2] = x.history[n-2], x.history[n-1]
 	}
-	if x.gone() {
-		return retry.Canceled
-	}
 	return stop
 }
 

@@ -236,3 +236,17 @@ func TestAJobsRecordHoldsNoSecret(t *testing.T) {
 		require.True(t, strings.HasSuffix(again.header.Get("Operation-Location"), "/"+at), "it still leads to the job: %s", again.header.Get("Operation-Location"))
 	})
 }
+
+// A repeat must not prolong for how long a failure is told again.
+func TestABuriedAnswerThatIsLostIsNotKeptForLonger(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, remembering("textract"), step{status: 400, header: asJSON, body: `{"__type":"BadDocumentException"}`}, step{header: asJSON, body: `{}`})
+		c := call{target: "/", header: asJSON + "|X-Amz-Target: Textract.DetectDocumentText|Amz-Sdk-Invocation-Id: i-1", body: `{"Document":{"Bytes":"QQ=="}}`}
+		l.send(t.Context(), c)
+		time.Sleep(4 * time.Minute)
+		l.loseAnswer(c)
+		time.Sleep(2 * time.Minute)
+		require.Equal(t, "success", l.send(t.Context(), c).own("Outcome"))
+		l.closing()
+	})
+}
