@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/ocr-proxy/ocr-proxy/internal/provider"
 )
 
@@ -27,6 +29,7 @@ type instructions struct {
 	version    string        // of the processing; "": the configured one
 	timeout    time.Duration // 0: none
 	join       bool          // the same call under way will do
+	unknown    []string      // names that this version does not know
 }
 
 const (
@@ -56,6 +59,9 @@ func (x *exchange) admit() *refusal {
 		return &refusal{status: http.StatusBadRequest, reason: "bad_header", message: problem}
 	}
 	x.ask = ask
+	if len(ask.unknown) > 0 {
+		a.Log.Debug("headers that this version does not know were taken out of a request", zap.String("provider", a.Name), zap.Strings("headers", ask.unknown))
+	}
 	x.op = x.operation()
 	x.policy = a.Policy(x.op.Name)
 	x.policy.Total = x.limit(x.policy.Total)
@@ -88,17 +94,16 @@ func hasToken(values []string, token string) bool {
 	return false
 }
 
-// readInstructions reads the worker's Ocr-Proxy headers, or says what is wrong with one.
+// readInstructions reads the worker's Ocr-Proxy headers, or says what is wrong with one. A name that is not known may be that of a newer proxy,
+// for which a worker is written that is the same with every version: its value is not looked at.
 func readInstructions(h http.Header) (ask instructions, problem string) {
 	for name, values := range h {
-		if !strings.HasPrefix(name, instructionPrefix) {
+		word, ours := strings.CutPrefix(name, instructionPrefix)
+		if !ours {
 			continue
 		}
 		value := values[0]
-		if !printable(value) || len(values) > 1 {
-			return ask, fmt.Sprintf("%s must be given once, with 1 to %d printable ASCII characters", name, maxInstruction)
-		}
-		switch strings.TrimPrefix(name, instructionPrefix) {
+		switch word {
 		case "Document-Id":
 			ask.documentID = value
 		case "Tenant":
@@ -107,21 +112,26 @@ func readInstructions(h http.Header) (ask instructions, problem string) {
 			ask.version = value
 		case "Priority":
 			if value != "high" && value != "normal" && value != "low" {
-				return ask, name + " must be high, normal or low"
+				problem = "must be high, normal or low"
 			}
 		case "Timeout":
-			d, err := time.ParseDuration(value)
-			if err != nil || d <= 0 {
-				return ask, name + " must be a duration above zero with a unit, such as 30s"
+			var err error
+			if ask.timeout, err = time.ParseDuration(value); err != nil || ask.timeout <= 0 {
+				problem = "must be a duration above zero with a unit, such as 30s"
 			}
-			ask.timeout = d
 		case "Join":
-			if value != "true" && value != "false" {
-				return ask, name + " must be true or false"
+			if ask.join = value == "true"; !ask.join && value != "false" {
+				problem = "must be true or false"
 			}
-			ask.join = value == "true"
 		default:
-			return ask, name + " is not known; there are Ocr-Proxy-Document-Id, -Tenant, -Priority, -Timeout, -Processing-Version and -Join"
+			ask.unknown = append(ask.unknown, name)
+			continue
+		}
+		if !printable(value) || len(values) > 1 {
+			problem = fmt.Sprintf("must be given once, with 1 to %d printable ASCII characters", maxInstruction)
+		}
+		if problem != "" {
+			return instructions{}, name + " " + problem
 		}
 	}
 	return ask, ""

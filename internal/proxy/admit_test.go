@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap/zapcore"
 )
 
 func TestReadInstructions(t *testing.T) {
@@ -26,14 +28,18 @@ func TestReadInstructions(t *testing.T) {
 		{header: "Ocr-Proxy-Timeout: 1m30s", want: instructions{timeout: 90 * time.Second}},
 		{header: "Ocr-Proxy-Priority: high"},
 		{header: "Ocr-Proxy-Tenant: " + long, want: instructions{tenant: long}},
+		{header: "Ocr-Proxy-Join: true", want: instructions{join: true}},
+		{header: "Ocr-Proxy-Join: false"},
+		{header: "Ocr-Proxy-Document: doc-1|Ocr-Proxy-Tenant: t", want: instructions{tenant: "t", unknown: []string{"Ocr-Proxy-Document"}}},
+		{header: "Ocr-Proxy-Future: \x7f" + long + "|Ocr-Proxy-Future: b", want: instructions{unknown: []string{"Ocr-Proxy-Future"}}},
 
 		{header: "Ocr-Proxy-Tenant: " + long + "x", problem: "Ocr-Proxy-Tenant must be given once, with 1 to 256 printable ASCII characters"},
 		{header: "Ocr-Proxy-Tenant: ", problem: "Ocr-Proxy-Tenant must be given once"},
 		{header: "Ocr-Proxy-Tenant: a|Ocr-Proxy-Tenant: b", problem: "Ocr-Proxy-Tenant must be given once"},
 		{header: "Ocr-Proxy-Tenant: Müller", problem: "printable ASCII"},
 		{header: "Ocr-Proxy-Document-Id: a\tb", problem: "printable ASCII"},
-		{header: "Ocr-Proxy-Document: doc-1", problem: "Ocr-Proxy-Document is not known; there are Ocr-Proxy-Document-Id"},
-		{header: "Ocr-Proxy-Future: \x7f", problem: "Ocr-Proxy-Future must be given once"},
+		{header: "Ocr-Proxy-Timeout: \x7f", problem: "Ocr-Proxy-Timeout must be given once"},
+		{header: "Ocr-Proxy-Join: yes", problem: "Ocr-Proxy-Join must be true or false"},
 		{header: "Ocr-Proxy-Priority: urgent", problem: "Ocr-Proxy-Priority must be high, normal or low"},
 		{header: "Ocr-Proxy-Timeout: 30", problem: "Ocr-Proxy-Timeout must be a duration above zero with a unit"},
 		{header: "Ocr-Proxy-Timeout: -1s", problem: "above zero"},
@@ -60,7 +66,7 @@ func FuzzReadInstructions(f *testing.F) {
 			require.Equal(t, instructions{}, ask, "what is refused is not used")
 			return
 		}
-		require.True(t, printable(value))
+		require.True(t, len(ask.unknown) > 0 || printable(value))
 		require.GreaterOrEqual(t, ask.timeout, time.Duration(0))
 		for _, kept := range []string{ask.documentID, ask.tenant, ask.version} {
 			require.True(t, kept == "" || kept == value)
@@ -189,5 +195,21 @@ func TestAWorkerWhoAsksIsToldToSend(t *testing.T) {
 		require.Equal(t, "text", r.body)
 		require.Zero(t, r.took, "at once")
 		require.Empty(t, l.upstream.attempts()[0].header.Get("Expect"), "the provider is not asked: the body is here")
+	})
+}
+
+func TestAnInstructionThatIsNotKnownIsTakenOutAndLeftAlone(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, defaults("generic"), step{body: "text"})
+		r := l.send(t.Context(), call{body: "doc", header: "Ocr-Proxy-Future: some-value|X-Keep: 1"})
+		require.Equal(t, []string{"text", "success"}, []string{r.body, r.own("Outcome")})
+		got := l.upstream.attempts()[0].header
+		require.NotContains(t, got, "Ocr-Proxy-Future")
+		require.Equal(t, "1", got.Get("X-Keep"))
+		lines := l.logs.FilterMessageSnippet("does not know").All()
+		require.Len(t, lines, 1)
+		require.Equal(t, zapcore.DebugLevel, lines[0].Level)
+		require.Equal(t, []any{"Ocr-Proxy-Future"}, lines[0].ContextMap()["headers"])
+		require.NotContains(t, fmt.Sprint(lines[0].ContextMap()), "some-value", "it may be anything")
 	})
 }
