@@ -77,7 +77,7 @@ func (c *Config) complete(env environment) {
 		p := &c.Providers[i]
 		if p.Auth.Type == "" {
 			p.Auth.Type = AuthPassthrough
-			if p.Kind == "textract" {
+			if signs(p.Kind) {
 				p.Auth.Type = AuthSigV4
 			}
 		}
@@ -103,3 +103,6 @@ func (a *Auth) complete(env environment) {
 		a.Scope = cmp.Or(a.Scope, "https://cognitiveservices.azure.com/.default")
 	}
 }
+
+// signs tells whether the client libraries of a kind sign each request, its host included, instead of sending a key along.
+func signs(kind string) bool { return kind == "textract" }

@@ -12,7 +12,12 @@ func (c *Config) Warnings() []Problem {
 	top := scope{checker: &checker{cfg: c, found: &found}}
 	top.doubtful(c.Retry)
 	for i, p := range c.Providers {
-		top.entry(i).doubtful(p.Retry)
+		s := top.entry(i)
+		s.doubtful(p.Retry)
+		if p.Auth.Type == AuthPassthrough && signs(p.Kind) {
+			s.report("auth.type", "AWS SDKs sign the address that they call, which is the proxy's, so that AWS refuses what is passed on; "+
+				"use type sigv4, with which the proxy signs, unless the workers sign for the upstream's host")
+		}
 	}
 	found.explain(c, nil)
 	return found

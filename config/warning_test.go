@@ -24,6 +24,12 @@ func TestWarnings(t *testing.T) {
 			providers(account("retry: {operations: {ocr: {attempt_timeout: 5m}}}")),
 			map[string]string{"providers[0].retry.operations.ocr.attempt_timeout": "300s is more than total_budget (90s)"},
 		},
+		"a signature for another host": {
+			providers(account("kind: textract, auth: {type: passthrough}")),
+			map[string]string{"providers[0].auth.type": "use type sigv4, with which the proxy signs"},
+		},
+		"a key that may pass":                   {providers(account("kind: azure, auth: {type: passthrough}")), nil},
+		"the proxy signs":                       {providers(account("kind: textract, auth: {type: sigv4, region: us-east-1}")), nil},
 		"an operation with a budget of its own": {providers(account("retry: {operations: {ocr: {attempt_timeout: 5m, total_budget: 6m}}}")), nil},
 	} {
 		t.Run(name, func(t *testing.T) {

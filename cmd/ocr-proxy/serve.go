@@ -44,6 +44,9 @@ func serveCommand(environ []string) *cobra.Command {
 				return err
 			}
 			defer flush()
+			for _, warning := range cfg.Warnings() {
+				log.Warn("the configuration is allowed and hardly meant", zap.String("key", warning.Key), zap.String("problem", warning.Message))
+			}
 			return serve(cmd.Context(), cfg, environ, log)
 		},
 	}

@@ -51,6 +51,14 @@ func letterFiles(t *testing.T, p *proxyProcess) []string {
 	return files
 }
 
+func TestServeSaysAtStartWhatCheckWarnsOf(t *testing.T) {
+	t.Parallel()
+	p := servingKind(t, "textract", provide(t, echo), "", "auth: {type: passthrough}")
+	said := p.log.find(t, "the configuration is allowed and hardly meant")
+	require.Equal(t, []any{"warn", "providers[0].auth.type"}, []any{said["level"], said["key"]})
+	require.Contains(t, said["problem"], "use type sigv4")
+}
+
 func TestServeFromStartToEnd(t *testing.T) {
 	t.Parallel()
 	p := serving(t, provide(t, func(w http.ResponseWriter, r *http.Request) {
