@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -44,7 +43,7 @@ type letterWriter interface {
 func listLetters(to letterWriter, warn io.Writer, r *dlq.Reader, filter dlq.Filter) error {
 	for l, err := range r.List(filter) {
 		switch {
-		case errors.Is(err, dlq.ErrUnreadable):
+		case dlq.PassedOver(err):
 			if err := warnUnreadable(warn, err); err != nil {
 				return err
 			}

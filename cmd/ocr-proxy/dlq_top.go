@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 
@@ -22,7 +21,7 @@ func dlqTopCommand(f *dlqFlags) *cobra.Command {
 			}
 			groups, err := r.Top(filter)
 			switch {
-			case errors.Is(err, dlq.ErrUnreadable):
+			case dlq.PassedOver(err):
 				if err := warnUnreadable(cmd.ErrOrStderr(), err); err != nil {
 					return err
 				}

@@ -47,6 +47,9 @@ func printReport(w io.Writer, r dlq.Report) error {
 	for _, q := range r.Quarantined {
 		fmt.Fprintf(&b, "moved to %s: %s\n", printable(q.Path), printable(q.Problem))
 	}
+	for _, u := range r.Unread {
+		fmt.Fprintf(&b, "not read, left where it is: %s: %s\n", printable(u.Path), printable(u.Problem))
+	}
 	for _, p := range r.Broken {
 		fmt.Fprintf(&b, "broken: %s: %s\n", printable(p.Path), printable(p.Problem))
 	}

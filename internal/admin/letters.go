@@ -72,7 +72,7 @@ func (l letters) list(w http.ResponseWriter, r *http.Request) {
 	more := false
 	for found, err := range reader.List(filter) {
 		switch {
-		case errors.Is(err, dlq.ErrUnreadable):
+		case dlq.PassedOver(err):
 			l.log.Warn("a dead letter cannot be read", zap.Error(err))
 			continue
 		case err != nil:

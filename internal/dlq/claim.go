@@ -29,8 +29,8 @@ type Claim struct {
 
 // Claim takes an open letter. The error wraps [fs.ErrNotExist] when it is not
 // open, be it that another has it, [ErrInvalidID] when id is none,
-// [ErrUnreadable] when the file is damaged (it is then in quarantine) and
-// [fs.ErrClosed] after Close.
+// [ErrUnreadable] when the file is damaged (it is then in quarantine),
+// [ErrUnread] when it cannot be read now (it is still open) and [fs.ErrClosed] after Close.
 func (s *Store) Claim(id string) (*Claim, error) {
 	if !validID(id) {
 		return nil, fmt.Errorf("%q is %w", id, ErrInvalidID)
@@ -50,10 +50,13 @@ func (s *Store) Claim(id string) (*Claim, error) {
 	if err := os.Rename(s.path(StatusOpen, name), s.path(StatusClaimed, name)); err != nil {
 		return nil, fmt.Errorf("claim dead letter %s: %w", id, err)
 	}
-	s.index.remove(id)
 	e, size, err := readEnvelope(s.path(StatusClaimed, name))
+	if errors.Is(err, ErrUnread) && os.Rename(s.path(StatusClaimed, name), s.path(StatusOpen, name)) == nil {
+		return nil, fmt.Errorf("claim dead letter %s: %w", id, err)
+	}
+	s.index.remove(id)
 	if err != nil {
-		s.quarantine(StatusClaimed, name, err)
+		s.setAside(StatusClaimed, name, err)
 		return nil, fmt.Errorf("claim dead letter %s: %w", id, err)
 	}
 	return &Claim{store: s, id: id, envelope: e, size: size}, nil

@@ -21,8 +21,16 @@ const maxEnvelopeBytes = 8 << 20
 // its canonical lower-case form.
 var ErrInvalidID = errors.New("not a dead letter's id (a UUID such as 0192d3c0-7a1b-7c3d-8e4f-5a6b7c8d9e0f)")
 
-// ErrUnreadable says that a file in the store is no whole dead letter.
+// ErrUnreadable says that a file in the store was read to its end and is no whole dead letter.
 var ErrUnreadable = errors.New("unreadable dead letter")
+
+// ErrUnread says that a file in the store cannot be read now: the disk, too
+// many open files, somebody else's permissions. What it holds is not known, so
+// it stays where it is.
+var ErrUnread = errors.New("cannot be read now")
+
+// PassedOver tells whether an error of [Reader.List] is about one file, so that the list goes on.
+func PassedOver(err error) bool { return errors.Is(err, ErrUnreadable) || errors.Is(err, ErrUnread) }
 
 // Decode reads one envelope. It refuses anything but a single JSON object with
 // the schema, an id, an outcome and a provider; fields that it does not know
@@ -85,7 +93,7 @@ func validID(id string) bool {
 func readEnvelope(path string) (*Envelope, int64, error) {
 	data, err := readBounded(path)
 	if err != nil {
-		return nil, 0, unreadable(err)
+		return nil, 0, err
 	}
 	e, err := Decode(data)
 	if err != nil {
@@ -97,29 +105,25 @@ func readEnvelope(path string) (*Envelope, int64, error) {
 	return e, int64(len(data)), nil
 }
 
-// readBounded reads a file of at most maxEnvelopeBytes; a larger one is [ErrUnreadable]. Errors of the disk come as they are.
+// readBounded reads a file of at most maxEnvelopeBytes; a larger one is [ErrUnreadable]. A file that is not there comes as what the disk said,
+// any other trouble with the disk as [ErrUnread].
 func readBounded(path string) ([]byte, error) {
 	f, err := os.Open(path) //nolint:gosec // Paths are built from the store's folder and a listed name, a hash or a checked id.
-	if err != nil {
+	if folderMissing(err) {
 		return nil, err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnread, err)
 	}
 	defer f.Close() //nolint:errcheck // Nothing was written.
 	data, err := io.ReadAll(io.LimitReader(f, maxEnvelopeBytes+1))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", ErrUnread, err)
 	}
 	if len(data) > maxEnvelopeBytes {
 		return nil, fmt.Errorf("%w: larger than %d bytes", ErrUnreadable, maxEnvelopeBytes)
 	}
 	return data, nil
-}
-
-// unreadable marks a failed read, except where the file has just moved on.
-func unreadable(err error) error {
-	if folderMissing(err) || errors.Is(err, ErrUnreadable) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", ErrUnreadable, err)
 }
 
 func fileName(id string) string { return id + letterSuffix }

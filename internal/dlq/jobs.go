@@ -260,14 +260,10 @@ func (s *Store) readJob(j *job) *JobRecord {
 	if err == nil {
 		return r
 	}
-	switch {
-	case errors.Is(err, ErrUnreadable):
-		s.quarantine(jobsFolder, j.name, err)
-	case !folderMissing(err):
-		s.log.Error("the record of a job cannot be read now", zap.String("file", j.name), zap.Error(err))
-		return nil // the disk, or too many open files: the record is as good as before
+	s.setAside(jobsFolder, j.name, err)
+	if !errors.Is(err, ErrUnread) {
+		s.forgetJob(j)
 	}
-	s.forgetJob(j)
 	return nil
 }
 

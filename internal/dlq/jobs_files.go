@@ -10,7 +10,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"regexp"
 	"time"
@@ -99,8 +98,7 @@ func decodeJob(data []byte) (*JobRecord, error) {
 	return r, nil
 }
 
-// readJobRecord reads the record at path and gives its size in bytes. [ErrUnreadable] is about what the file holds, so that the passing trouble
-// of a disk puts no good record into quarantine.
+// readJobRecord reads the record at path and gives its size in bytes.
 func readJobRecord(path string) (*JobRecord, int64, error) {
 	data, err := readBounded(path)
 	if err != nil {
@@ -216,13 +214,11 @@ func (s *Store) loadJobs() error {
 		at := s.path(jobsFolder, name)
 		r, size, err := readJobRecord(at)
 		switch {
-		case folderMissing(err):
-			continue
-		case errors.Is(err, ErrUnreadable):
-			s.quarantine(jobsFolder, name, err)
-			continue
+		case errors.Is(err, ErrUnread):
+			return err // To start without the record would be to forget a job that is paid for.
 		case err != nil:
-			return err // the disk, or too many open files: to start without the record would be to forget a job that is paid for
+			s.setAside(jobsFolder, name, err)
+			continue
 		}
 		sum, _ := jobPayloadSum(r.RawPayloadRef)
 		s.jobs.pin(sum)
@@ -259,23 +255,17 @@ func (s *Store) removeOrphans(now time.Time) error {
 	return nil
 }
 
-// readJobs moves the records that cannot be read to quarantine.
+// readJobs sets aside the records that cannot be read.
 func (v *verification) readJobs() error {
 	names, err := letterNames(filepath.Join(v.dir, jobsFolder))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("list jobs: %w", err)
 	}
 	for _, name := range names {
-		_, _, err := readJobRecord(filepath.Join(v.dir, jobsFolder, name))
-		if !errors.Is(err, ErrUnreadable) {
-			continue
-		}
-		to, moving := quarantine(v.dir, jobsFolder, name)
-		switch {
-		case moving == nil:
-			v.report.Quarantined = append(v.report.Quarantined, Finding{path.Join(quarantineFolder, filepath.Base(to)), err.Error()})
-		case !folderMissing(moving):
-			return moving
+		if _, _, err := readJobRecord(filepath.Join(v.dir, jobsFolder, name)); err != nil {
+			if err := v.setAside(jobsFolder, name, err); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -113,6 +113,20 @@ func payloadSum(ref string) (sum string, ok bool) {
 	return m[2], true
 }
 
+// setAside decides what becomes of a file that is no letter and no record. What
+// was read whole moves to quarantine; to is its new path there. What the disk
+// does not give now stays, and the reason comes back. What has moved on since
+// it was listed is left to whoever moved it.
+func setAside(dir, folder, name string, reason error) (to string, err error) {
+	switch {
+	case folderMissing(reason):
+		return "", nil
+	case errors.Is(reason, ErrUnread):
+		return "", reason
+	}
+	return quarantine(dir, folder, name)
+}
+
 // quarantine moves a file out of the way under a name that is still free there,
 // so that nothing is ever overwritten. It returns the new path.
 func quarantine(dir, status, name string) (string, error) {

@@ -70,6 +70,7 @@ func (m *metrics) countWritten(e *Envelope) {
 type stateCollector struct {
 	store               *Store
 	open, bytes, oldest *prometheus.Desc
+	unread              *prometheus.Desc
 }
 
 func newStateCollector(s *Store) *stateCollector {
@@ -78,6 +79,7 @@ func newStateCollector(s *Store) *stateCollector {
 		open:   prometheus.NewDesc("ocrproxy_dead_letters_open", "Dead letters that wait for somebody.", []string{"provider", "outcome"}, nil),
 		bytes:  prometheus.NewDesc("ocrproxy_dead_letters_bytes", "Size of all dead letters, payloads and results in bytes.", nil, nil),
 		oldest: prometheus.NewDesc("ocrproxy_dead_letters_oldest_open_seconds", "Seconds since the first attempt of the oldest open dead letter, 0 when there is none.", nil, nil),
+		unread: prometheus.NewDesc("ocrproxy_dead_letters_unread", "Open dead letters that cannot be read now and are not among those counted as open.", nil, nil),
 	}
 }
 
@@ -86,6 +88,7 @@ func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- c.open
 	ch <- c.bytes
 	ch <- c.oldest
+	ch <- c.unread
 }
 
 // Collect implements [prometheus.Collector].
@@ -101,4 +104,5 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	ch <- prometheus.MustNewConstMetric(c.bytes, prometheus.GaugeValue, float64(c.store.usage.bytes()))
 	ch <- prometheus.MustNewConstMetric(c.oldest, prometheus.GaugeValue, age)
+	ch <- prometheus.MustNewConstMetric(c.unread, prometheus.GaugeValue, float64(c.store.unread.Load()))
 }

@@ -103,17 +103,18 @@ func (s *Store) prepare(e *Envelope) error {
 	return e.check()
 }
 
-// openLetter reads the open letter that is to be raised. One that is gone, or
-// unreadable, makes way for a new one.
+// openLetter reads the open letter that is to be raised. One that is gone or
+// unreadable makes way for a new one; one that cannot be read now gets a second
+// one beside it.
 func (s *Store) openLetter(id string) (e *Envelope, size int64, ok bool) {
 	e, size, err := readEnvelope(s.path(StatusOpen, fileName(id)))
 	if err == nil {
 		return e, size, true
 	}
-	s.index.remove(id)
-	if !folderMissing(err) {
-		s.quarantine(StatusOpen, fileName(id), err)
+	if !errors.Is(err, ErrUnread) {
+		s.index.remove(id)
 	}
+	s.setAside(StatusOpen, fileName(id), err)
 	return nil, 0, false
 }
 

@@ -80,8 +80,8 @@ func View(dir string) (*Reader, error) {
 
 // List gives the selected letters, those written last first. Payloads are not
 // read, and one envelope is in memory at a time. A file that cannot be read
-// comes as an error that wraps [ErrUnreadable] and names it; the caller may go
-// on. Any other error is the last element.
+// comes as an error that wraps [ErrUnreadable] or [ErrUnread] and names it; the
+// caller may go on, see [PassedOver]. Any other error is the last element.
 func (r *Reader) List(f Filter) iter.Seq2[Letter, error] {
 	return func(yield func(Letter, error) bool) {
 		status := cmp.Or(f.Status, StatusOpen)
@@ -99,12 +99,11 @@ func (r *Reader) List(f Filter) iter.Seq2[Letter, error] {
 		for _, name := range slices.Backward(names) {
 			e, _, err := readEnvelope(filepath.Join(folder, name))
 			switch {
-			case errors.Is(err, ErrUnreadable):
+			case folderMissing(err): // It moved on since the folder was listed.
+			case err != nil:
 				if !yield(Letter{}, fmt.Errorf("%s: %w", filepath.Join(status, name), err)) {
 					return
 				}
-			case err != nil:
-				// It moved on since the folder was listed.
 			case f.selects(e):
 				if !yield(Letter{e, status}, nil) {
 					return
@@ -115,7 +114,7 @@ func (r *Reader) List(f Filter) iter.Seq2[Letter, error] {
 }
 
 // Get finds a letter in whatever folder it lies. The error wraps
-// [ErrInvalidID], [fs.ErrNotExist] or [ErrUnreadable].
+// [ErrInvalidID], [fs.ErrNotExist], [ErrUnreadable] or [ErrUnread].
 func (r *Reader) Get(id string) (Letter, error) {
 	if !validID(id) {
 		return Letter{}, fmt.Errorf("%q is %w", id, ErrInvalidID)

@@ -1,6 +1,7 @@
 package dlq
 
 import (
+	"errors"
 	"os"
 	"time"
 )
@@ -27,7 +28,7 @@ func (s *Store) reconcileIndex() {
 	var changed time.Time
 	if info, err := os.Stat(s.path(StatusOpen)); err == nil {
 		changed = info.ModTime()
-		if changed.Equal(s.listed) && s.listedAt.Sub(changed) > racy {
+		if changed.Equal(s.listed) && s.listedAt.Sub(changed) > racy && s.unread.Load() == 0 {
 			return
 		}
 	}
@@ -36,14 +37,22 @@ func (s *Store) reconcileIndex() {
 	if err != nil && !folderMissing(err) {
 		return // The next scrape tries again.
 	}
+	var unread int64
 	for _, name := range names {
 		id, _ := letterID(name)
 		if _, known := missing[id]; known {
 			delete(missing, id)
-		} else if e, _, err := readEnvelope(s.path(StatusOpen, name)); err == nil && s.index.addIfAbsent(e) {
+			continue
+		}
+		e, _, err := readEnvelope(s.path(StatusOpen, name))
+		switch {
+		case err == nil && s.index.addIfAbsent(e):
 			s.stale = true
+		case errors.Is(err, ErrUnread):
+			unread++
 		}
 	}
+	s.unread.Store(unread)
 	for id, n := range missing {
 		if _, err := os.Lstat(s.path(StatusOpen, fileName(id))); folderMissing(err) {
 			s.index.removeIf(id, n)

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -61,15 +62,17 @@ type Store struct {
 	lock      *os.File // Guarded by repairing.
 	closed    bool     // Set while every writer's place is taken; read by holders of one.
 
-	reconciling sync.Mutex // Never waited for; guards the three below.
-	listed      time.Time  // When the open folder had last changed as of listedAt.
+	unread      atomic.Int64 // Open letters that could not be read at the last scrape. The next looks again.
+	reconciling sync.Mutex   // Never waited for; guards the three below.
+	listed      time.Time    // When the open folder had last changed as of listedAt.
 	listedAt    time.Time
 	stale       bool // Letters came or went by other hands since the size was measured.
 }
 
 // Open makes the store in dir ready for this process: it creates what is
 // missing, locks the folder, puts letters that a dead process had claimed back
-// to open, moves unreadable open letters to quarantine, empties tmp and
+// to open, moves unreadable open letters to quarantine (those that the disk
+// does not give now stay, are named in the log and counted), empties tmp and
 // measures the size. It fails when the folder cannot be used or another process holds it.
 func Open(dir string, o Options) (*Store, error) {
 	dir, err := filepath.Abs(dir)
@@ -177,7 +180,7 @@ func (s *Store) reopenClaimed() error {
 	}
 	for _, name := range names {
 		if s.exists(name, StatusOpen, StatusResolved, StatusDiscarded) {
-			s.quarantine(StatusClaimed, name, errors.New("the letter exists in another folder too"))
+			s.setAside(StatusClaimed, name, errors.New("the letter exists in another folder too"))
 			continue
 		}
 		if err := os.Rename(s.path(StatusClaimed, name), s.path(StatusOpen, name)); err != nil {
@@ -203,25 +206,28 @@ func (s *Store) indexOpen() error {
 	}
 	for _, name := range names {
 		e, _, err := readEnvelope(s.path(StatusOpen, name))
-		switch {
-		case err == nil:
+		if err == nil {
 			s.index.add(e)
-		case !folderMissing(err):
-			s.quarantine(StatusOpen, name, err)
+		} else {
+			s.setAside(StatusOpen, name, err)
 		}
 	}
 	return nil
 }
 
-// quarantine moves a letter out of the way and says so. A letter that cannot
-// even be moved stays where it is and is passed over by every reader.
-func (s *Store) quarantine(status, name string, reason error) {
-	to, err := quarantine(s.dir, status, name)
-	if err != nil {
-		s.log.Error("unreadable dead letter cannot be moved to quarantine", zap.String("file", s.path(status, name)), zap.NamedError("reason", reason), zap.Error(err))
-		return
+// setAside does so and says so. A letter that cannot even be moved stays where
+// it is and is passed over by every reader.
+func (s *Store) setAside(folder, name string, reason error) {
+	from := zap.String("file", s.path(folder, name))
+	to, err := setAside(s.dir, folder, name, reason)
+	switch {
+	case errors.Is(err, ErrUnread):
+		s.log.Error("a file among the dead letters cannot be read now; it stays where it is", from, zap.Error(err))
+	case err != nil:
+		s.log.Error("unreadable dead letter cannot be moved to quarantine", from, zap.NamedError("reason", reason), zap.Error(err))
+	case to != "":
+		s.log.Error("unreadable dead letter moved to quarantine", from, zap.String("to", to), zap.NamedError("reason", reason))
 	}
-	s.log.Error("unreadable dead letter moved to quarantine", zap.String("file", to), zap.NamedError("reason", reason))
 }
 
 // letterNames lists the files named like letters, oldest first where ids are UUIDv7.

@@ -30,10 +30,13 @@ type Report struct {
 	Payloads int `json:"payloads"`
 	// Quarantined lists the letters and the records of jobs that were unreadable; Path is where they lie now.
 	Quarantined []Finding `json:"quarantined"`
+	// Unread lists the letters and the records of jobs that cannot be read now. They stay where they are.
+	Unread []Finding `json:"unread"`
 	// Broken lists the letters whose payload is missing or has another content.
 	Broken []Finding `json:"broken"`
 	// Orphans lists payloads and results that no readable letter leads to, relative to the store. They waste room
 	// and harm nothing. One may belong to a letter in quarantine, or to one that a running proxy was writing.
+	// None are looked for while something is unread, to which any of them may belong.
 	Orphans []string `json:"orphans"`
 	// Unfinished counts the files in tmp, which the next start of the proxy removes.
 	Unfinished int `json:"unfinished"`
@@ -42,7 +45,7 @@ type Report struct {
 }
 
 // OK tells whether nothing is wrong: orphans, unfinished files and what was put into quarantine earlier are not.
-func (r Report) OK() bool { return len(r.Quarantined) == 0 && len(r.Broken) == 0 }
+func (r Report) OK() bool { return len(r.Quarantined)+len(r.Unread)+len(r.Broken) == 0 }
 
 // Verify reads every letter, every payload of one and every record of a job in dir. Unreadable letters
 // and records move to quarantine; nothing is deleted and nothing else is changed. It may run
@@ -53,7 +56,7 @@ func Verify(dir string) (Report, error) {
 	}
 	v := verification{
 		dir:       dir,
-		report:    Report{Letters: map[string]int{}, Quarantined: []Finding{}, Broken: []Finding{}, Orphans: []string{}},
+		report:    Report{Letters: map[string]int{}, Quarantined: []Finding{}, Unread: []Finding{}, Broken: []Finding{}, Orphans: []string{}},
 		payloads:  map[string]string{},
 		letters:   map[string]string{},
 		wantedSum: map[string]struct{}{},
@@ -72,7 +75,9 @@ func Verify(dir string) (Report, error) {
 	if err := v.readJobs(); err != nil {
 		return v.report, err
 	}
-	v.findOrphans(files)
+	if len(v.report.Unread) == 0 {
+		v.findOrphans(files)
+	}
 	if v.report.Unfinished, err = v.count(tmpFolder); err != nil {
 		return v.report, err
 	}
@@ -114,19 +119,26 @@ func (v *verification) readLetters(status string) error {
 	}
 	for _, name := range names {
 		e, _, err := readEnvelope(filepath.Join(v.dir, status, name))
-		switch {
-		case errors.Is(err, ErrUnreadable):
-			to, moving := quarantine(v.dir, status, name)
-			if folderMissing(moving) {
-				continue // Another was faster.
-			}
-			if moving != nil {
-				return moving
-			}
-			v.report.Quarantined = append(v.report.Quarantined, Finding{path.Join(quarantineFolder, filepath.Base(to)), err.Error()})
-		case err == nil:
+		if err == nil {
 			v.check(status, e)
+		} else if err := v.setAside(status, name, err); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// setAside does so and puts it into the report.
+func (v *verification) setAside(folder, name string, reason error) error {
+	to, err := setAside(v.dir, folder, name, reason)
+	switch {
+	case errors.Is(err, ErrUnread):
+		v.report.Unread = append(v.report.Unread, Finding{path.Join(folder, name), reason.Error()})
+	case folderMissing(err): // Another was faster.
+	case err != nil:
+		return err
+	case to != "":
+		v.report.Quarantined = append(v.report.Quarantined, Finding{path.Join(quarantineFolder, filepath.Base(to)), reason.Error()})
 	}
 	return nil
 }
