@@ -163,15 +163,30 @@ func TestDLQVerify(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, warn, unknownLetter)
 	require.NoError(t, os.Remove(filepath.Join(dir, e.RawPayloadRef)))
-	out, _, err = runDLQ("verify", "--dir", dir)
-	require.Error(t, err)
-	require.Contains(t, out, "moved to quarantine/"+unknownLetter)
+	from, to := filepath.Join(dir, "open", unknownLetter+".json"), filepath.Join(dir, "quarantine", unknownLetter+".json")
+	moved := "moved " + from + " to " + to
+	out, warn, err = runDLQ("verify", "--dir", dir)
+	require.ErrorContains(t, err, "moved to quarantine: 1")
+	require.True(t, strings.HasPrefix(out, moved+": unreadable dead letter: unexpected end of JSON input\n"), out)
+	require.Equal(t, 1, strings.Count(out, "moved "), "once")
 	require.Contains(t, out, "broken: open/"+ids[0])
-	out, _, err = runDLQ("verify", "--dir", dir, "--output", "json")
-	require.Error(t, err)
+	require.Contains(t, out, "in quarantine: 1. Nothing reads or deletes them there.")
+	require.Empty(t, warn)
+
+	require.NoError(t, os.Rename(to, from))
+	require.NoError(t, os.Symlink("loop.json", filepath.Join(dir, "open", "loop.json")))
+	out, warn, err = runDLQ("verify", "--dir", dir, "--output", "json")
+	require.ErrorContains(t, err, "not readable now: 1")
+	require.Contains(t, warn, moved)
 	var report dlq.Report
 	require.NoError(t, json.Unmarshal([]byte(out), &report))
 	require.Equal(t, 1, report.InQuarantine)
+	require.Equal(t, from, filepath.Join(report.Dir, report.Quarantined[0].From))
+	require.Equal(t, to, filepath.Join(report.Dir, report.Quarantined[0].Path))
+	require.Equal(t, "open/loop.json", report.Unread[0].Path)
+	out, _, err = runDLQ("verify", "--dir", dir)
+	require.Error(t, err)
+	require.Contains(t, out, "not read, left where it is: open/loop.json: ")
 }
 
 func TestDLQOutputCarriesNoControlCharacters(t *testing.T) {

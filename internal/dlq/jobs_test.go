@@ -270,7 +270,7 @@ func TestARecordThatBreaksWhileTheStoreIsOpenGoesToQuarantine(t *testing.T) {
 	require.Len(t, files(t, dir, "quarantine"), 1)
 
 	write(t, "{", dir, "jobs", jobFile("acct", "j3"))
-	report, err := Verify(dir)
+	report, err := Verify(dir, nil)
 	require.NoError(t, err)
 	require.Len(t, report.Quarantined, 1)
 	require.False(t, report.OK())

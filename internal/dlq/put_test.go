@@ -251,7 +251,7 @@ func TestConcurrentPuts(t *testing.T) {
 	require.InDelta(t, float64(folderBytes(dir)), metric(t, o, "bytes"), 0, "nothing is counted twice")
 	require.Empty(t, s.requests.held)
 	require.Empty(t, s.contents.held)
-	report, err := Verify(dir)
+	report, err := Verify(dir, nil)
 	require.NoError(t, err)
 	require.True(t, report.OK(), report)
 	require.Empty(t, report.Orphans)

@@ -212,7 +212,7 @@ func TestVerify(t *testing.T) {
 	put(t, s, good, "good")
 	put(t, s, missing, "missing")
 	put(t, s, changed, "changed")
-	report, err := Verify(dir)
+	report, err := Verify(dir, nil)
 	require.NoError(t, err)
 	require.True(t, report.OK())
 	require.Equal(t, map[string]int{"open": 3}, report.Letters)
@@ -228,11 +228,17 @@ func TestVerify(t *testing.T) {
 	write(t, "{", dir, "resolved", someID+".json")
 	write(t, "r", dir, "results", someID)
 	write(t, "u", dir, "tmp", "put-1")
-	report, err = Verify(dir)
+	var told []Move
+	report, err = Verify(dir, func(m Move) {
+		require.FileExists(t, filepath.Join(dir, m.Path), "it is told when it has happened")
+		told = append(told, m)
+	})
 	require.NoError(t, err)
 	require.False(t, report.OK())
 	require.Len(t, report.Quarantined, 1)
-	require.Equal(t, "quarantine/"+someID+".json", report.Quarantined[0].Path)
+	require.Equal(t, report.Quarantined, told)
+	require.Equal(t, []string{dir, "resolved/" + someID + ".json", "quarantine/" + someID + ".json"}, []string{report.Dir, told[0].From, told[0].Path})
+	require.Contains(t, told[0].Problem, "unexpected end of JSON")
 	require.Equal(t, "{", read(t, dir, report.Quarantined[0].Path))
 	problems := map[string]string{}
 	for _, b := range report.Broken {
@@ -249,10 +255,10 @@ func TestVerify(t *testing.T) {
 
 	twice := read(t, dir, "open", good.ID+".json")
 	write(t, twice, dir, "discarded", good.ID+".json")
-	report, err = Verify(dir)
+	report, err = Verify(dir, nil)
 	require.NoError(t, err)
 	require.Empty(t, report.Quarantined, "what is in quarantine is not found again")
 	require.Len(t, report.Broken, 4)
-	_, err = Verify(filepath.Join(dir, "none"))
+	_, err = Verify(filepath.Join(dir, "none"), nil)
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }

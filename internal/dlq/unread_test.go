@@ -77,7 +77,7 @@ func TestALetterThatCannotBeReadNowStays(t *testing.T) {
 			_, err = os.Lstat(filepath.Join(dir, "open", name))
 			require.NoError(t, err, "it is open, as before")
 
-			report, err := Verify(dir)
+			report, err := Verify(dir, nil)
 			require.NoError(t, err)
 			require.False(t, report.OK())
 			require.Empty(t, report.Quarantined)
@@ -124,7 +124,7 @@ func TestAJobsRecordThatCannotBeReadNowStays(t *testing.T) {
 			record := jobFile("acct", "j1")
 			heal := spoil(t, trouble, dir, "jobs", record)
 			require.Nil(t, s.FindCall(keyFor("1")))
-			report, err := Verify(dir)
+			report, err := Verify(dir, nil)
 			require.NoError(t, err)
 			require.Len(t, report.Unread, 1)
 			require.Equal(t, "jobs/"+record, report.Unread[0].Path)

@@ -22,14 +22,26 @@ type Finding struct {
 	Problem string `json:"problem"`
 }
 
+// Move is a file that was put into quarantine.
+type Move struct {
+	// From is where it lay, relative to the store.
+	From string `json:"from"`
+	// Path is where it lies now, likewise.
+	Path string `json:"path"`
+	// Problem says what is wrong with it.
+	Problem string `json:"problem"`
+}
+
 // Report is what [Verify] found.
 type Report struct {
+	// Dir is the store, to which all paths are relative.
+	Dir string `json:"dir"`
 	// Letters counts the readable letters by status.
 	Letters map[string]int `json:"letters"`
 	// Payloads counts the payloads that letters lead to and that are whole.
 	Payloads int `json:"payloads"`
-	// Quarantined lists the letters and the records of jobs that were unreadable; Path is where they lie now.
-	Quarantined []Finding `json:"quarantined"`
+	// Quarantined lists the letters and the records of jobs that were unreadable.
+	Quarantined []Move `json:"quarantined"`
 	// Unread lists the letters and the records of jobs that cannot be read now. They stay where they are.
 	Unread []Finding `json:"unread"`
 	// Broken lists the letters whose payload is missing or has another content.
@@ -48,15 +60,17 @@ type Report struct {
 func (r Report) OK() bool { return len(r.Quarantined)+len(r.Unread)+len(r.Broken) == 0 }
 
 // Verify reads every letter, every payload of one and every record of a job in dir. Unreadable letters
-// and records move to quarantine; nothing is deleted and nothing else is changed. It may run
+// and records move to quarantine, and moved, unless nil, is told of each at once: whatever ends this process,
+// nobody has to search for a file. Nothing is deleted and nothing else is changed. It may run
 // beside the process that owns the store, since that never leaves half a letter under its final name.
-func Verify(dir string) (Report, error) {
+func Verify(dir string, moved func(Move)) (Report, error) {
 	if _, err := View(dir); err != nil {
 		return Report{}, err
 	}
 	v := verification{
 		dir:       dir,
-		report:    Report{Letters: map[string]int{}, Quarantined: []Finding{}, Unread: []Finding{}, Broken: []Finding{}, Orphans: []string{}},
+		moved:     moved,
+		report:    Report{Dir: dir, Letters: map[string]int{}, Quarantined: []Move{}, Unread: []Finding{}, Broken: []Finding{}, Orphans: []string{}},
 		payloads:  map[string]string{},
 		letters:   map[string]string{},
 		wantedSum: map[string]struct{}{},
@@ -87,6 +101,7 @@ func Verify(dir string) (Report, error) {
 
 type verification struct {
 	dir       string
+	moved     func(Move)
 	report    Report
 	letters   map[string]string   // Status by id.
 	payloads  map[string]string   // Problem by hash, empty for a whole payload.
@@ -138,7 +153,11 @@ func (v *verification) setAside(folder, name string, reason error) error {
 	case err != nil:
 		return err
 	case to != "":
-		v.report.Quarantined = append(v.report.Quarantined, Finding{path.Join(quarantineFolder, filepath.Base(to)), reason.Error()})
+		m := Move{path.Join(folder, name), path.Join(quarantineFolder, filepath.Base(to)), reason.Error()}
+		v.report.Quarantined = append(v.report.Quarantined, m)
+		if v.moved != nil {
+			v.moved(m)
+		}
 	}
 	return nil
 }
