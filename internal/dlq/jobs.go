@@ -12,61 +12,6 @@ import (
 	"go.uber.org/zap"
 )
 
-// JobSchema is the value of a job record's schema field. Readers refuse any other.
-const JobSchema = "ocr-proxy/job/v1"
-
-// JobRecord is one accepted job start: what was asked, what the provider
-// answered, and whose document it is about. It lies in the folder jobs until
-// the job's end or its own expiry.
-type JobRecord struct {
-	// Schema is always [JobSchema]; PutJob sets it.
-	Schema string `json:"schema"`
-	// Account is the name of the provider account. Required.
-	Account string `json:"account"`
-	// Kind is the provider's kind, for example textract.
-	Kind string `json:"kind"`
-	// Operation is the provider's name for the start, for example StartDocumentAnalysis.
-	Operation string `json:"operation"`
-	// JobID is the provider's name for the job or its result. Required.
-	JobID string `json:"job_id"`
-	// DocumentID is the worker's name for the document.
-	DocumentID string `json:"document_id"`
-	// Tenant is the worker's tenant, or empty.
-	Tenant string `json:"tenant"`
-	// IdempotencyKey is a lower-case hex SHA-256 over document and processing version.
-	IdempotencyKey string `json:"idempotency_key"`
-	// RequestFingerprint is a lower-case hex SHA-256 that equal requests share.
-	RequestFingerprint string `json:"request_fingerprint"`
-	// CallID is a hash of what tells the call from others about the same document; empty when nothing does.
-	CallID string `json:"call_id"`
-	// Credential is a salted hash of the worker's own credential; empty when the account has one.
-	Credential string `json:"credential"`
-	// Token is the idempotency token that the start carried, the worker's or the proxy's; empty when it had none.
-	Token string `json:"token"`
-	// Start is the request that was accepted, without its credentials.
-	Start Request `json:"start"`
-	// RawPayloadRef leads to the start's body, relative to the store; empty when none is kept. PutJob sets it.
-	RawPayloadRef string `json:"raw_payload_ref"`
-	// Answer is what the provider said to the start.
-	Answer JobAnswer `json:"answer"`
-	// AcceptedAt is when the answer came; PutJob uses the present when it is zero.
-	AcceptedAt time.Time `json:"accepted_at"`
-	// ExpiresAt is when the provider has forgotten the job, and the record may go. Required.
-	ExpiresAt time.Time `json:"expires_at"`
-	// FailedAt is when the job was seen to have failed, nil before. FailJob sets it.
-	FailedAt *time.Time `json:"failed_at"`
-}
-
-// JobAnswer is a provider's answer to a job start as it came.
-type JobAnswer struct {
-	// Status is the HTTP status.
-	Status int `json:"status"`
-	// Headers are those by which a client goes on, with the provider's own addresses.
-	Headers map[string][]string `json:"headers"`
-	// Body is the text of the answer, without any content encoding.
-	Body string `json:"body"`
-}
-
 // CallKey tells one call from another. Two calls are the same when account,
 // credential and fingerprint are equal and so is the call id or the token.
 type CallKey struct {

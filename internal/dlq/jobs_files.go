@@ -1,10 +1,8 @@
 package dlq
 
 import (
-	"bytes"
 	"context"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -40,62 +38,6 @@ func jobPayloadSum(ref string) (sum string, ok bool) {
 		return "", false
 	}
 	return m[1], true
-}
-
-// check reports what a record cannot do without.
-func (r *JobRecord) check() error {
-	switch {
-	case r.Account == "":
-		return errors.New("account is missing")
-	case r.JobID == "":
-		return errors.New("job_id is missing")
-	case r.ExpiresAt.IsZero():
-		return errors.New("expires_at is missing")
-	}
-	return nil
-}
-
-// encode is the record as it is stored, in one line.
-func (r *JobRecord) encode() ([]byte, error) {
-	r.Start.normalize()
-	if r.Answer.Headers == nil {
-		r.Answer.Headers = map[string][]string{}
-	}
-	r.AcceptedAt, r.ExpiresAt = r.AcceptedAt.UTC(), r.ExpiresAt.UTC()
-	if r.FailedAt != nil {
-		at := r.FailedAt.UTC()
-		r.FailedAt = &at
-	}
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(r); err != nil {
-		return nil, fmt.Errorf("encode the record: %w", err)
-	}
-	if b.Len() > maxEnvelopeBytes {
-		return nil, fmt.Errorf("record of %d bytes is larger than the allowed %d", b.Len(), maxEnvelopeBytes)
-	}
-	return b.Bytes(), nil
-}
-
-// errUnreadableJob is [ErrUnreadable] for a file that should be a job's record.
-var errUnreadableJob = fmt.Errorf("no whole job record: %w", ErrUnreadable)
-
-// decodeJob reads one record. Fields that it does not know are allowed and
-// dropped. Every error wraps [ErrUnreadable].
-func decodeJob(data []byte) (*JobRecord, error) {
-	var r *JobRecord
-	if err := json.Unmarshal(data, &r); err != nil {
-		return nil, fmt.Errorf("%w: %w", errUnreadableJob, err)
-	}
-	if r == nil || r.Schema != JobSchema {
-		return nil, fmt.Errorf("%w: its schema is not %q", errUnreadableJob, JobSchema)
-	}
-	if err := r.check(); err != nil {
-		return nil, fmt.Errorf("%w: %w", errUnreadableJob, err)
-	}
-	r.Start.normalize()
-	return r, nil
 }
 
 // readJobRecord reads the record at path and gives its size in bytes.

@@ -92,6 +92,40 @@ func TestAJobIsFoundByItsCallAndByItsNameAlsoAfterARestart(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
+// What is no text is kept as well, and records from before that are read.
+func TestAnAnswerIsKeptByteForByte(t *testing.T) {
+	dir, o := t.TempDir(), keeping()
+	s, err := Open(dir, o)
+	require.NoError(t, err)
+	bodies := map[string][]byte{
+		"text": []byte(`{"JobId":"ä"}`), "none": nil, "frame": []byte("\x00\x00\x00\x00\x02ok"), "binary": {0, 0, 0, 0, 3, 0xff, 0x80, 0xfe}, "half": []byte("\xc3"),
+		"marks": []byte("\u2028\u2029<>&\uFFFD\x7f"),
+	}
+	for id, body := range bodies {
+		r := started(id, id)
+		r.Answer.SetContent(body)
+		putJob(t, s, r, "x")
+	}
+	putJob(t, s, started("old", "old"), "x")
+	require.NoError(t, s.Close())
+	s = newStore(t, dir, keeping())
+	for id, body := range bodies {
+		require.Equal(t, string(body), string(s.FindJob("acct", id).Answer.Content()), id)
+	}
+	require.JSONEq(t, `{"JobId":"old"}`, string(s.FindJob("acct", "old").Answer.Content()))
+	text, err := os.ReadFile(filepath.Join(dir, "jobs", jobFile("acct", "old")))
+	require.NoError(t, err)
+	require.NotContains(t, string(text), "base64", "a text is written as before")
+	text, err = os.ReadFile(filepath.Join(dir, "jobs", jobFile("acct", "binary")))
+	require.NoError(t, err)
+	require.Contains(t, string(text), `"body":"","body_base64":"AAAAAAP/gP4="`)
+
+	r := started("again", "again")
+	r.Answer.SetContent(bodies["binary"])
+	r.Answer.SetContent(bodies["text"])
+	require.Equal(t, bodies["text"], r.Answer.Content())
+}
+
 func TestAnotherCallIsNeverTheSame(t *testing.T) {
 	s := newStore(t, t.TempDir(), keeping())
 	putJob(t, s, started("j1", "call-1"), "x")
