@@ -40,8 +40,11 @@ func Message(r Request, coding string, places Places) (Keys, error) {
 	shape, err := m.shape(places.Maps)
 	if err == nil {
 		var document hash.Hash
-		if document, err = m.documents(places); err == nil {
-			return m.keys(shape, document)
+		var pointed bool
+		if document, pointed, err = m.documents(places); err == nil {
+			keys, err := m.keys(shape, document)
+			keys.Pointed = pointed
+			return keys, err
 		}
 	}
 	return Compute(r, Layout{}, nil)
@@ -132,9 +135,8 @@ func (m message) shape(maps []int) (digest, error) {
 	return sum(tagMessage, parts...), nil
 }
 
-// documents sums the documents in their order; nil when there is none.
-func (m message) documents(places Places) (hash.Hash, error) {
-	var all hash.Hash
+// documents sums the documents in their order; nil when there is none. pointed says that one of them is a reference.
+func (m message) documents(places Places) (all hash.Hash, pointed bool, err error) {
 	var walk func(r *grpcwire.Reader, path []int) error
 	walk = func(r *grpcwire.Reader, path []int) error {
 		for {
@@ -158,7 +160,7 @@ func (m message) documents(places Places) (hash.Hash, error) {
 			case use == reference:
 				var ref string
 				ref, err = r.Text(maxHead)
-				all = started(all)
+				all, pointed = started(all), true
 				all.Write([]byte(location(ref)))
 			}
 			if err != nil {
@@ -166,8 +168,8 @@ func (m message) documents(places Places) (hash.Hash, error) {
 			}
 		}
 	}
-	err := m.read(func(r *grpcwire.Reader) error { return walk(r, nil) })
-	return all, err
+	err = m.read(func(r *grpcwire.Reader) error { return walk(r, nil) })
+	return all, pointed, err
 }
 
 func started(h hash.Hash) hash.Hash {

@@ -53,6 +53,16 @@ func TestMessageNamesItsDocument(t *testing.T) {
 	require.Equal(t, hexSum(string(torn)+"v1"), messageKeys(t, torn, "").Idempotency)
 }
 
+func TestMessageSaysThatItOnlyPointsToItsDocument(t *testing.T) {
+	t.Parallel()
+	ref, doc := field(8, field(1, []byte("gs://b/o"))), field(5, field(1, []byte("document")))
+	require.True(t, messageKeys(t, join(ref), "").Pointed)
+	require.True(t, messageKeys(t, join(doc, ref), "").Pointed)
+	require.False(t, messageKeys(t, join(doc), "").Pointed)
+	require.False(t, messageKeys(t, join(field(1, []byte("name"))), "").Pointed)
+	require.False(t, messageKeys(t, grpcwire.Frame(append(ref, "\x0a\xff"...)), "").Pointed, "no message")
+}
+
 func TestEqualMessagesHaveEqualFingerprints(t *testing.T) {
 	t.Parallel()
 	name, doc := field(1, []byte("name")), field(5, field(1, []byte("d")))

@@ -21,18 +21,22 @@ var (
 	ErrSeveral = errors.New("the body holds more than one gRPC message")
 	// ErrCoding says that a message is compressed in a way that is not read here.
 	ErrCoding = errors.New("the message is compressed in an unknown way")
+	// ErrTooLarge says that a message is larger than the caller takes.
+	ErrTooLarge = errors.New("the message is too large to be held")
 )
 
 // Check reports whether a body of size bytes, of which r gives the beginning, is exactly one message: nil, ErrFrame or ErrSeveral, or what
 // kept r from being read.
 func Check(r io.Reader, size int64) error {
-	if size < HeaderSize {
-		return ErrFrame
-	}
 	_, length, err := readHeader(r)
 	if err != nil {
 		return err
 	}
+	return fits(size, length)
+}
+
+// fits compares the size of a body with that of its first message.
+func fits(size, length int64) error {
 	switch whole := HeaderSize + length; {
 	case size < whole:
 		return ErrFrame
@@ -42,6 +46,30 @@ func Check(r io.Reader, size int64) error {
 	return nil
 }
 
+// Plain is the one message of a body of size bytes in a frame without compression: the body itself where its message is not compressed. The
+// error is one of Check's or Message's, ErrTooLarge for a message of more than limit bytes, or says that it cannot be unpacked.
+func Plain(body io.Reader, size int64, coding string, limit int64) ([]byte, error) {
+	compressed, length, err := readHeader(body)
+	if err == nil {
+		err = fits(size, length)
+	}
+	if err != nil {
+		return nil, err
+	}
+	message, err := unpack(body, compressed, length, coding)
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(message, limit+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("unpack a gRPC message: %w", err)
+	case int64(len(text)) > limit:
+		return nil, ErrTooLarge
+	}
+	return Frame(text), nil
+}
+
 // Message opens the first message of a body. coding is the value of the header Grpc-Encoding, by which a compressed one is undone: gzip is
 // known, anything else is ErrCoding.
 func Message(body io.Reader, coding string) (io.Reader, error) {
@@ -49,6 +77,10 @@ func Message(body io.Reader, coding string) (io.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
+	return unpack(body, compressed, length, coding)
+}
+
+func unpack(body io.Reader, compressed bool, length int64, coding string) (io.Reader, error) {
 	message := io.LimitReader(body, length)
 	if !compressed {
 		return message, nil

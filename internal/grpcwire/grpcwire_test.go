@@ -205,10 +205,52 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
+func TestPlainIsTheMessageWithoutItsCompression(t *testing.T) {
+	t.Parallel()
+	plain := Frame([]byte("message"))
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	_, _ = z.Write([]byte("message"))
+	require.NoError(t, z.Close())
+	squeezed := Frame(packed.Bytes())
+	squeezed[0] = 1
+	torn := Frame(packed.Bytes()[:packed.Len()-9])
+	torn[0] = 1
+	for name, tt := range map[string]struct {
+		body   []byte
+		coding string
+		limit  int64
+		err    error
+	}{
+		"plain":            {plain, "", 7, nil},
+		"labelled only":    {plain, "gzip", 7, nil},
+		"compressed":       {squeezed, "gzip", 7, nil},
+		"unknown coding":   {squeezed, "zstd", 7, ErrCoding},
+		"too large":        {plain, "", 6, ErrTooLarge},
+		"too large inside": {squeezed, "gzip", 6, ErrTooLarge},
+		"cut off":          {plain[:9], "", 7, ErrFrame},
+		"several":          {append(Frame([]byte("message")), plain...), "", 7, ErrSeveral},
+		"empty":            {nil, "", 7, ErrFrame},
+		"torn inside":      {torn, "gzip", 7, io.ErrUnexpectedEOF},
+	} {
+		got, err := Plain(bytes.NewReader(tt.body), int64(len(tt.body)), tt.coding, tt.limit)
+		require.ErrorIs(t, err, tt.err, name)
+		if tt.err == nil {
+			require.Equal(t, plain, got, name)
+		}
+	}
+}
+
 func FuzzMessage(f *testing.F) {
 	f.Add(Frame(AppendBytes(AppendVarint(nil, 1, 7), 2, AppendBytes(nil, 1, []byte("x")))), "")
 	f.Add([]byte("\x01\x00\x00\x00\x02\x1f\x8b"), "gzip")
 	f.Fuzz(func(t *testing.T, body []byte, coding string) {
+		if out, err := Plain(bytes.NewReader(body), int64(len(body)), coding, 1<<20); err == nil {
+			require.NoError(t, Check(bytes.NewReader(out), int64(len(out))))
+			if body[0] == 0 {
+				require.Equal(t, body, out)
+			}
+		}
 		whole := Check(bytes.NewReader(body), int64(len(body)))
 		message, err := Message(bytes.NewReader(body), coding)
 		if err != nil {
