@@ -124,6 +124,7 @@ func TestAnAnswerIsKeptByteForByte(t *testing.T) {
 	r.Answer.SetContent(bodies["binary"])
 	r.Answer.SetContent(bodies["text"])
 	require.Equal(t, bodies["text"], r.Answer.Content())
+	require.Equal(t, string(bodies["text"]), r.Answer.Body, "people read it")
 }
 
 func TestAnotherCallIsNeverTheSame(t *testing.T) {

@@ -30,7 +30,7 @@ func documentai() *Provider {
 			"metadata.@type", "metadata.state", "metadata.stateMessage",
 			"metadata.individualProcessStatuses[].status.code", "metadata.individualProcessStatuses[].status.message"),
 		Judge: documentaiJudge,
-		Jobs:  googleJobs("batchProcess"),
+		Jobs:  documentaiJobs(),
 		// A document that failed inside a good answer was processed, and very likely billed: nobody repeats that unasked.
 		Table:       append(classify.Table{{Status: http.StatusOK, Operation: "process", Class: classify.Permanent}}, googleTable()...),
 		Problem:     googleProblem,
@@ -40,19 +40,18 @@ func documentai() *Provider {
 	}
 }
 
+func documentaiJobs() *Jobs { return googleJobs("batchProcess") }
+
 func documentaiRoutes() []route {
 	read := func(name string) Operation { return Operation{Name: name, Repeat: Always} }
 	judged := func(name string) Operation { return Operation{Name: name, Repeat: Always, Judged: true} }
 	change := func(name string) Operation { return Operation{Name: name, Repeat: IfUnsent} }
-	return []route{
+	return append([]route{
 		{http.MethodPost, "processors/*:process", judged("process")},
 		{http.MethodPost, "processorVersions/*:process", judged("process")},
 		{http.MethodPost, "processors/*:batchProcess", change("batchProcess")},
 		{http.MethodPost, "processorVersions/*:batchProcess", change("batchProcess")},
 		{http.MethodPost, "humanReviewConfig:reviewDocument", change("reviewDocument")},
-		{http.MethodGet, "operations/*", judged("getOperation")},
-		{http.MethodGet, "operations", read("listOperations")},
-		{http.MethodPost, "operations/*:cancel", read("cancelOperation")}, // a second cancel changes nothing
 		{http.MethodGet, "processors/*", read("getProcessor")},
 		{http.MethodGet, "processors", read("listProcessors")},
 		{http.MethodPost, "processors", change("createProcessor")},
@@ -69,7 +68,7 @@ func documentaiRoutes() []route {
 		{http.MethodDelete, "processorVersions/*", change("deleteProcessorVersion")},
 		{http.MethodGet, "locations/*/processorTypes", read("listProcessorTypes")},
 		{http.MethodGet, "locations/*:fetchProcessorTypes", read("fetchProcessorTypes")},
-	}
+	}, googleOperationRoutes()...)
 }
 
 func documentaiJudge(_ string, v jsonstream.Found) (classify.Fault, bool) {

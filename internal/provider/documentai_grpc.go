@@ -27,7 +27,8 @@ func documentaiGRPC() *GRPC {
 			1: {Name: "document", In: Fields{10: {Name: "error", In: googleErrorFields()}}},
 			3: {Name: "humanReviewStatus", In: Fields{1: {Name: "state"}, 2: {Name: "stateMessage"}}},
 		},
-		"getOperation": googleOperationFields(batch),
+		"getOperation":  googleOperationFields(batch),
+		"waitOperation": googleOperationFields(batch),
 	}
 	documents := map[string]fingerprint.Places{
 		"process": {
@@ -41,5 +42,7 @@ func documentaiGRPC() *GRPC {
 		},
 		"reviewDocument": {Inline: [][]int{{4, 2}}, Refs: [][]int{{4, 1}}},
 	}
-	return googleGRPC("DocumentProcessor", documentaiRoutes(), googleOperationMethods(methods), answers, documents)
+	g := googleGRPC("DocumentProcessor", documentaiRoutes(), googleOperationMethods(methods), answers, documents)
+	g.Jobs = inMessages(documentaiJobs())
+	return g
 }

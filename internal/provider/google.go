@@ -78,6 +78,17 @@ func nested(v jsonstream.Value) (string, bool) {
 	return canonical(int(n)), true
 }
 
+// googleOperationRoutes are the calls of google.longrunning.Operations, to none of which a second one adds anything.
+func googleOperationRoutes() []route {
+	return []route{
+		{http.MethodGet, "operations/*", Operation{Name: "getOperation", Repeat: Always, Judged: true}},
+		{http.MethodPost, "operations/*:wait", Operation{Name: "waitOperation", Repeat: Always, Judged: true}},
+		{http.MethodGet, "operations", Operation{Name: "listOperations", Repeat: Always}},
+		{http.MethodPost, "operations/*:cancel", Operation{Name: "cancelOperation", Repeat: Always}},
+		{http.MethodDelete, "operations/*", Operation{Name: "deleteOperation", Repeat: Always}},
+	}
+}
+
 // googleOperationPaths are what googleOperation looks at.
 func googleOperationPaths() []string {
 	return []string{"done", "error.code", "error.message"}

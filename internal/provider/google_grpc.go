@@ -1,9 +1,13 @@
 package provider
 
 import (
+	"bytes"
+	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/ocr-proxy/ocr-proxy/internal/fingerprint"
+	"github.com/ocr-proxy/ocr-proxy/internal/grpcwire"
 )
 
 // googleGRPC is the gRPC form of one of Google's APIs. Methods are known by the last words of their service and their own ("Service/Method"),
@@ -46,10 +50,29 @@ func shortMethod(path string) string {
 
 // googleOperationMethods are the methods of google.longrunning.Operations.
 func googleOperationMethods(methods map[string]string) map[string]string {
-	for _, method := range [...]string{"GetOperation", "ListOperations", "CancelOperation"} {
+	for _, method := range [...]string{"GetOperation", "WaitOperation", "ListOperations", "CancelOperation", "DeleteOperation"} {
 		methods["Operations/"+method] = strings.ToLower(method[:1]) + method[1:]
 	}
 	return methods
+}
+
+// inMessages are rules about long-running operations for gRPC, where every message that accepts, polls or drops one names it in its first field.
+func inMessages(j *Jobs) *Jobs {
+	name := func(frame []byte) string {
+		message, err := grpcwire.Message(bytes.NewReader(frame), "")
+		if err != nil {
+			return ""
+		}
+		found, err := Fields{1: {Name: "name"}}.Pick(message, len(frame), 1)
+		if err != nil {
+			return ""
+		}
+		return operationName(found.String("name"))
+	}
+	in := *j
+	in.Started = func(_ http.Header, body []byte) string { return name(body) }
+	in.Asked = func(_ *url.URL, body []byte) string { return name(body) }
+	return &in
 }
 
 // googleErrorFields are the fields of a google.rpc.Status that are looked at.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -212,6 +213,7 @@ func TestGRPCMethodsAreTheSameOperations(t *testing.T) {
 		for _, path := range []string{
 			"google.cloud.documentai.v1.DocumentProcessorService/ProcessDocument", "google.cloud.documentai.v1beta3.DocumentProcessorService/BatchProcessDocuments",
 			"google.longrunning.Operations/GetOperation", "google.longrunning.Operations/ListOperations", "google.longrunning.Operations/CancelOperation",
+			"google.longrunning.Operations/WaitOperation",
 			"google.cloud.vision.v1.ImageAnnotator/BatchAnnotateImages", "google.cloud.vision.v1.ImageAnnotator/BatchAnnotateFiles",
 			"google.cloud.vision.v1.ImageAnnotator/AsyncBatchAnnotateImages", "google.cloud.vision.v1.ImageAnnotator/AsyncBatchAnnotateFiles",
 			"google.cloud.documentai.v1.DocumentProcessorService/GetProcessor", "google.longrunning.Operations/DeleteOperation", "x/y", "", "/",
@@ -226,7 +228,7 @@ func TestGRPCMethodsAreTheSameOperations(t *testing.T) {
 			reached = append(reached, op.Name)
 		}
 		require.Len(t, slices.Compact(slices.Sorted(slices.Values(reached))), len(reached))
-		require.Len(t, reached, map[string]int{"documentai": 6, "vision": 7}[p.Name])
+		require.Len(t, reached, map[string]int{"documentai": 8, "vision": 9}[p.Name])
 		require.True(t, p.GRPC.Streams("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"))
 		require.True(t, p.GRPC.Streams("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"))
 	}
@@ -246,6 +248,53 @@ func TestGRPCMethodsAreTheSameOperations(t *testing.T) {
 			}
 			return false
 		}, name)
+	}
+}
+
+// One job has one id, whichever form its start and its polls have.
+func TestMessagesNameAJobAsRESTDoes(t *testing.T) {
+	t.Parallel()
+	for _, p := range []*Provider{documentai(), vision()} {
+		j, rest := p.GRPC.Jobs, p.Jobs
+		require.Equal(t, []any{rest.Starts, rest.Polls, rest.Drops, rest.Lives}, []any{j.Starts, j.Polls, j.Drops, j.Lives})
+		for _, name := range []string{"projects/p/locations/us/operations/17", "projects/p/operations/a1", "operations/a1", "operations", "x", ""} {
+			want := rest.Started(nil, encode(map[string]any{"name": name}))
+			require.Equal(t, want, j.Started(nil, grpcwire.Frame(pb(1, name, 2, pb(1, "t", 2, pb(1, 2)), 3, 0))), name)
+			for _, verb := range []string{"", ":wait"} {
+				require.Equal(t, want, rest.Asked(&url.URL{Path: "/v1/" + name + verb}, nil), name)
+			}
+			require.Equal(t, want, j.Asked(&url.URL{Path: "/google.longrunning.Operations/GetOperation"}, grpcwire.Frame(pb(1, name, 2, pb(1, 30)))), name)
+		}
+		squeezed := grpcwire.Frame(pb(1, "operations/1"))
+		squeezed[0] = 1
+		long := "operations/" + strings.Repeat("a", 5_000)
+		require.Equal(t, long, j.Started(nil, grpcwire.Frame(pb(1, long))), "never cut")
+		for what, body := range map[string][]byte{
+			"nothing": nil, "no frame": []byte("x"), "compressed": squeezed, "no message": grpcwire.Frame([]byte("\x0f")), "empty": grpcwire.Frame(nil),
+			"a number": grpcwire.Frame(pb(1, 7)), "broken off": grpcwire.Frame(append(pb(1, "operations/1"), 0x12, 0x7f)),
+		} {
+			require.Empty(t, j.Started(nil, body), what)
+			require.Empty(t, j.Asked(&url.URL{Path: "/v1/operations/1"}, body), what)
+		}
+	}
+}
+
+func TestMessagesTellOfTheEndOfJobs(t *testing.T) {
+	t.Parallel()
+	for _, p := range []*Provider{documentai(), vision()} {
+		for _, poll := range p.GRPC.Jobs.Polls {
+			for want, message := range map[bool][]byte{
+				true: pb(1, "operations/1", 2, pb(1, "t", 2, pb(1, 3)), 3, 1, 5, pb(1, "t")), false: pb(1, "operations/1", 2, pb(1, "t", 2, pb(3, 1)), 3, 0),
+			} {
+				found, err := p.GRPC.Answer(poll).Pick(bytes.NewReader(message), 1000, 1000)
+				require.NoError(t, err)
+				require.Equal(t, want, p.GRPC.Jobs.Ended(found), "%s %s", p.Name, poll)
+			}
+			found, err := p.GRPC.Answer(poll).Pick(bytes.NewReader(pb(3, 1, 4, pb(1, 3, 2, "bad"))), 1000, 1000)
+			require.NoError(t, err)
+			fault, failed := p.Judge(poll, found)
+			require.True(t, failed && fault.Job && p.GRPC.Jobs.Ended(found), "%s %s", p.Name, poll)
+		}
 	}
 }
 

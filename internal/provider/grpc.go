@@ -22,6 +22,9 @@ type GRPC struct {
 	Documents func(operation string) fingerprint.Places
 	// Batch is Batch for messages instead of JSON; nil: no call is made again for some of its items.
 	Batch *Batch
+	// Jobs is Jobs for messages instead of JSON; nil: calls start none. The ids are the same, so that a job may be started in one form and asked
+	// for in the other.
+	Jobs *Jobs
 	// REST is how people switch the kind's client libraries to REST, as the end of a sentence.
 	REST string
 }

@@ -80,12 +80,13 @@ func azureJobs() *Jobs {
 func googleJobs(starts ...string) *Jobs {
 	return &Jobs{
 		Starts: starts,
-		Polls:  []string{"getOperation"},
+		Polls:  []string{"getOperation", "waitOperation"},
+		Drops:  []string{"deleteOperation"},
 		Lives:  7 * day,
 		Started: func(_ http.Header, body []byte) string {
 			return operationName(classify.ReadBody(body).At("name").Text())
 		},
-		Asked: func(u *url.URL, _ []byte) string { return operationName(u.EscapedPath()) },
+		Asked: func(u *url.URL, _ []byte) string { return operationName(strings.TrimSuffix(u.EscapedPath(), ":wait")) },
 		Watch: []string{"done"},
 		Ended: func(v jsonstream.Found) bool { return isTrue(v, "done") },
 	}

@@ -102,6 +102,8 @@ func calls() []call {
 		{"documentai", get, "/uiv1beta3/projects/p/operations/1", "getOperation", Always, true},
 		{"documentai", get, "/v1/projects/p/locations/us/operations", "listOperations", Always, false},
 		{"documentai", post, "/v1/projects/p/locations/us/operations/1:cancel", "cancelOperation", Always, false},
+		{"documentai", post, "/v1/projects/p/locations/us/operations/1:wait", "waitOperation", Always, true},
+		{"documentai", del, "/v1/projects/p/locations/us/operations/1", "deleteOperation", Always, false},
 		{"documentai", get, docai, "getProcessor", Always, false},
 		{"documentai", get, "/v1/projects/p/locations/us/processors", "listProcessors", Always, false},
 		{"documentai", post, "/v1/projects/p/locations/us/processors", "createProcessor", IfUnsent, false},
@@ -128,6 +130,8 @@ func calls() []call {
 		{"vision", get, "/v1/projects/p/locations/eu/operations/1", "getOperation", Always, true},
 		{"vision", get, "/v1/operations", "listOperations", Always, false},
 		{"vision", post, "/v1/operations/1:cancel", "cancelOperation", Always, false},
+		{"vision", post, "/v1/operations/1:wait", "waitOperation", Always, true},
+		{"vision", del, "/v1/operations/1", "deleteOperation", Always, false},
 		{"vision", post, "/v1/projects/p/productSets", Other, IfUnsent, false},
 
 		{"mistral", post, "/v1/ocr", "ocr", Always, true},

@@ -34,7 +34,7 @@ func vision() *Provider {
 			"responses[].responses[].error.code", "responses[].responses[].error.message", "responses[].responses[].context.pageNumber"),
 		Judge:       visionJudge,
 		Batch:       visionBatch(),
-		Jobs:        googleJobs("images:asyncBatchAnnotate", "files:asyncBatchAnnotate"),
+		Jobs:        visionJobs(),
 		Table:       visionTable(),
 		Problem:     googleProblem,
 		Credentials: []string{"X-Goog-Api-Key"},
@@ -43,17 +43,16 @@ func vision() *Provider {
 	}
 }
 
+func visionJobs() *Jobs { return googleJobs("images:asyncBatchAnnotate", "files:asyncBatchAnnotate") }
+
 func visionRoutes() []route {
 	judged := func(name string) Operation { return Operation{Name: name, Repeat: Always, Judged: true} }
-	return []route{
+	return append([]route{
 		{http.MethodPost, "images:annotate", judged("images:annotate")},
 		{http.MethodPost, "files:annotate", judged("files:annotate")},
 		{http.MethodPost, "images:asyncBatchAnnotate", Operation{Name: "images:asyncBatchAnnotate", Repeat: IfUnsent}},
 		{http.MethodPost, "files:asyncBatchAnnotate", Operation{Name: "files:asyncBatchAnnotate", Repeat: IfUnsent}},
-		{http.MethodGet, "operations/*", judged("getOperation")},
-		{http.MethodGet, "operations", Operation{Name: "listOperations", Repeat: Always}},
-		{http.MethodPost, "operations/*:cancel", Operation{Name: "cancelOperation", Repeat: Always}},
-	}
+	}, googleOperationRoutes()...)
 }
 
 func visionTable() classify.Table {

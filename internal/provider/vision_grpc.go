@@ -25,7 +25,8 @@ func visionGRPC() *GRPC {
 			2: {Name: "responses[]", In: page},
 			4: {Name: "error", In: googleErrorFields()},
 		}}},
-		"getOperation": googleOperationFields(nil),
+		"getOperation":  googleOperationFields(nil),
+		"waitOperation": googleOperationFields(nil),
 	}
 	images := fingerprint.Places{
 		Inline: [][]int{{1, 1, 1}},
@@ -41,6 +42,6 @@ func visionGRPC() *GRPC {
 		"images:annotate": images, "images:asyncBatchAnnotate": images, "files:annotate": files, "files:asyncBatchAnnotate": files,
 	}
 	g := googleGRPC("ImageAnnotator", visionRoutes(), googleOperationMethods(methods), answers, documents)
-	g.Batch = visionMessageBatch()
+	g.Batch, g.Jobs = visionMessageBatch(), inMessages(visionJobs())
 	return g
 }

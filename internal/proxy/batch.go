@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ocr-proxy/ocr-proxy/internal/classify"
+	"github.com/ocr-proxy/ocr-proxy/internal/grpcwire"
 	"github.com/ocr-proxy/ocr-proxy/internal/provider"
 )
 
@@ -118,10 +119,13 @@ func (b *batch) response() *http.Response {
 	return &resp
 }
 
-// plain is a whole answer of at most limit bytes, without its content encoding.
+// plain is a whole answer of at most limit bytes, without its content encoding; of gRPC its message, in a frame without compression.
 func (t *answer) plain(limit int64) ([]byte, error) {
 	body := t.held.Open()
 	defer func() { _ = body.Close() }()
+	if t.rpc != nil {
+		return grpcwire.Plain(body, t.held.Size(), t.resp.Header.Get("Grpc-Encoding"), limit)
+	}
 	r, err := decoded(t.resp.Header.Get("Content-Encoding"), body)
 	if err != nil {
 		return nil, err
@@ -148,4 +152,17 @@ func (x *exchange) received(limit int64) []byte {
 		return nil
 	}
 	return text
+}
+
+// plainRequest is received without the compression of a gRPC message.
+func (x *exchange) plainRequest(limit int64) []byte {
+	body := x.received(limit)
+	if x.rpc == nil || body == nil {
+		return body
+	}
+	plain, err := grpcwire.Plain(bytes.NewReader(body), int64(len(body)), x.rpc.coding, limit)
+	if err != nil {
+		return nil
+	}
+	return plain
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ocr-proxy/ocr-proxy/internal/classify"
 	"github.com/ocr-proxy/ocr-proxy/internal/grpcwire"
+	"github.com/ocr-proxy/ocr-proxy/internal/jsonstream"
 )
 
 // rpcEnd is how a gRPC call ended, as REST would tell it: that is what tables, hints and people read.
@@ -86,22 +87,31 @@ func (t *answer) judgeRPC(x *exchange) error {
 
 // lookRPC finds the failure that is told inside a good answer, or nil. A message in a compression that is not known is not looked into.
 func (x *exchange) lookRPC(ctx context.Context, body io.Reader, coding string) (*classify.Fault, error) {
-	fields, judge := x.rpc.kind.Answer(x.op.Name), x.account.Provider.Judge
-	if fields == nil || judge == nil {
+	judge := x.account.Provider.Judge
+	if x.rpc.kind.Answer(x.op.Name) == nil || judge == nil {
 		return nil, nil //nolint:nilnil // no failure is told
 	}
-	message, err := grpcwire.Message(body, coding)
+	values, err := x.pickRPC(ctx, body, coding)
 	if err != nil {
 		return nil, err
-	}
-	values, err := fields.Pick(&patience{Reader: message, ctx: ctx, left: maxPlain}, maxJudged, maxValues)
-	if err != nil {
-		return nil, fmt.Errorf("the answer's message: %w", err)
 	}
 	if fault, failed := judge(x.op.Name, values); failed {
 		return &fault, nil
 	}
 	return nil, nil //nolint:nilnil // no failure is told
+}
+
+// pickRPC finds the values in a good answer that are looked at.
+func (x *exchange) pickRPC(ctx context.Context, body io.Reader, coding string) (jsonstream.Found, error) {
+	message, err := grpcwire.Message(body, coding)
+	if err != nil {
+		return nil, err
+	}
+	values, err := x.rpc.kind.Answer(x.op.Name).Pick(&patience{Reader: message, ctx: ctx, left: maxPlain}, maxJudged, maxValues)
+	if err != nil {
+		return nil, fmt.Errorf("the answer's message: %w", err)
+	}
+	return values, nil
 }
 
 // lookAtBatch finds the failure that is told inside a batch as it was put together.

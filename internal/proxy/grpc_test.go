@@ -30,17 +30,22 @@ const (
 func newRPCLab(t *testing.T, s setup, steps ...step) *lab {
 	t.Helper()
 	l := newLab(t, s, steps...)
+	l.speakRPC()
+	return l
+}
+
+// speakRPC makes both ways through the proxy HTTP/2 for gRPC calls.
+func (l *lab) speakRPC() {
 	out := NewGRPCTransport(nil)
 	out.DialContext, out.Proxy = l.upstream.dial, nil
 	l.account.GRPCTransport = out
 	worker := NewGRPCTransport(nil)
 	worker.DialContext, worker.Proxy = l.network.DialContext, nil
 	l.worker = worker
-	t.Cleanup(func() {
+	l.t.Cleanup(func() {
 		worker.CloseIdleConnections()
 		out.CloseIdleConnections()
 	})
-	return l
 }
 
 // rpcCall is a call with one message; further header lines follow.

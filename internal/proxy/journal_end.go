@@ -1,0 +1,115 @@
+package proxy
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"net/http"
+	"slices"
+
+	"go.uber.org/zap"
+
+	"github.com/ocr-proxy/ocr-proxy/internal/dlq"
+	"github.com/ocr-proxy/ocr-proxy/internal/jsonstream"
+	"github.com/ocr-proxy/ocr-proxy/internal/provider"
+)
+
+// endedJob is a job of which the provider's last answer tells the end.
+type endedJob struct {
+	id     string
+	record *dlq.JobRecord // nil: the journal does not know it
+	failed bool
+}
+
+// followJob looks whether an answer is about a job that has come to its end.
+func (x *exchange) followJob(j *provider.Jobs) {
+	id := j.Asked(x.in.URL, x.plainRequest(maxJobCall))
+	if id == "" {
+		return
+	}
+	job := &endedJob{id: id, failed: x.last.fault != nil && x.last.fault.Job}
+	if x.account.Jobs != nil {
+		job.record = x.account.Jobs.FindJob(x.account.Name, id)
+	}
+	if job.failed || job.record != nil && x.ended(j, job.record) {
+		x.job = job
+	}
+}
+
+// ended reports whether the provider's answer says that a job is through, or that it knows it no more.
+func (x *exchange) ended(j *provider.Jobs, r *dlq.JobRecord) bool {
+	switch status := x.statusOf(x.last.resp); {
+	case status >= http.StatusBadRequest:
+		return x.owns(r) && j.Gone(status, x.lastAttempt().verdict.Code)
+	case slices.Contains(j.Drops, x.op.Name):
+		return true
+	case x.last.held == nil || x.last.streams:
+		return false
+	}
+	found, err := x.pick(j.Watch)
+	return err == nil && j.Ended(found)
+}
+
+// pick finds the values at paths of the provider's last answer, which is held as a whole.
+func (x *exchange) pick(paths []string) (jsonstream.Found, error) {
+	body := x.last.held.Open()
+	defer func() { _ = body.Close() }()
+	if x.rpc != nil {
+		return x.pickRPC(context.WithoutCancel(x.in.Context()), body, x.last.resp.Header.Get("Grpc-Encoding"))
+	}
+	plain, err := decoded(x.last.resp.Header.Get("Content-Encoding"), body)
+	if err != nil {
+		return nil, err
+	}
+	return jsonstream.Pick(plain, paths, maxJudged)
+}
+
+// owns reports whether the call is made with the credential that started the job: only its owner hears that a job is gone.
+func (x *exchange) owns(r *dlq.JobRecord) bool {
+	mark, err := x.credentialMark()
+	return err == nil && mark == r.Credential
+}
+
+// aboutJob makes the letter about a failed job one about the document that the job was started for. Its request is the start, which is what a
+// replay has to send, and without a token of ours, under which the provider would only name the failed job again; the job's own start keeps
+// it. It gives the body that belongs to the letter.
+func (x *exchange) aboutJob(e *dlq.Envelope, body io.ReadCloser) io.ReadCloser {
+	job := x.job
+	if job == nil || !job.failed {
+		return body
+	}
+	e.Job = &dlq.Job{ID: job.id}
+	r := job.record
+	if r == nil {
+		return body
+	}
+	_ = body.Close()
+	start := r.Start
+	e.Job.Start, e.Request = &start, r.Start
+	e.Request.Token = ""
+	e.Operation, e.DocumentID, e.Tenant = r.Operation, r.DocumentID, r.Tenant
+	e.IdempotencyKey, e.RequestFingerprint = r.IdempotencyKey, r.RequestFingerprint
+	e.Diagnostic = "The job that this request started ended as failed (" + cmp.Or(e.ErrorCode, "no code") + "); look at the document and the options, then replay it as a new job."
+	payload, err := x.account.Jobs.JobPayload(r)
+	if err != nil {
+		return http.NoBody // the letter names the document all the same
+	}
+	return payload
+}
+
+// closeJob ends a job in the journal. It is called when the worker has been told of the end: one that was not asks again.
+func (x *exchange) closeJob() {
+	if x.job == nil || x.job.record == nil {
+		return
+	}
+	a := x.account
+	if !x.job.failed {
+		a.Jobs.EndJob(a.Name, x.job.id)
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.in.Context()), buryTime)
+	defer cancel()
+	if err := a.Jobs.FailJob(ctx, a.Name, x.job.id); err != nil {
+		a.Log.Warn("a failed job could not be marked in the journal: a repeat of its start will be answered with it", zap.String("provider", a.Name), zap.Error(err))
+	}
+}
