@@ -27,6 +27,8 @@ type Jobs struct {
 	Started func(h http.Header, body []byte) string
 	// Asked reads the job's id out of a call that polls or drops it, given the call's address and its body; "": there is none.
 	Asked func(u *url.URL, body []byte) string
+	// Serves reports whether a call that polls or drops is one for the jobs of a start, which others do not know; nil: every one is.
+	Serves func(poll, start string) bool
 	// Watch are the paths of a poll's good answer that Ended looks at.
 	Watch []string
 	// Ended reports whether a poll's good answer is about a job that has come to its end, well or not.
@@ -50,6 +52,9 @@ func textractJobs() *Jobs {
 		Lives:   7 * day,
 		Started: func(_ http.Header, body []byte) string { return classify.ReadBody(body).At("JobId").Text() },
 		Asked:   func(_ *url.URL, body []byte) string { return classify.ReadBody(body).At("JobId").Text() },
+		Serves: func(poll, start string) bool {
+			return strings.HasPrefix(strings.TrimPrefix(poll, "Get"), strings.TrimPrefix(start, "Start")) // GetLendingAnalysisSummary, too
+		},
 		Watch:   []string{"JobStatus"},
 		Ended:   endedAs("JobStatus", "SUCCEEDED", "FAILED", "PARTIAL_SUCCESS"),
 		Unknown: []string{"InvalidJobIdException"},

@@ -117,6 +117,24 @@ func TestEveryFailedJobHasEnded(t *testing.T) {
 	}
 }
 
+// Textract's ids do not tell of which start they are, and another start's poll does not know them.
+func TestPollsAreForTheJobsOfTheirStart(t *testing.T) {
+	t.Parallel()
+	j := jobsOf(t, "textract")
+	served := map[string][]string{}
+	for _, start := range j.Starts {
+		for _, poll := range j.Polls {
+			if j.Serves(poll, start) {
+				served[start] = append(served[start], poll)
+			}
+		}
+	}
+	require.Equal(t, map[string][]string{
+		"StartDocumentTextDetection": {"GetDocumentTextDetection"}, "StartDocumentAnalysis": {"GetDocumentAnalysis"},
+		"StartExpenseAnalysis": {"GetExpenseAnalysis"}, "StartLendingAnalysis": {"GetLendingAnalysis", "GetLendingAnalysisSummary"},
+	}, served)
+}
+
 // Starts change something and polls do not, and both are operations of their kind.
 func TestJobOperationsAreDeclared(t *testing.T) {
 	t.Parallel()

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strings"
 
 	"go.uber.org/zap"
 
@@ -40,7 +41,7 @@ func (x *exchange) followJob(j *provider.Jobs) {
 func (x *exchange) ended(j *provider.Jobs, r *dlq.JobRecord) bool {
 	switch status := x.statusOf(x.last.resp); {
 	case status >= http.StatusBadRequest:
-		return x.owns(r) && j.Gone(status, x.lastAttempt().verdict.Code)
+		return x.owns(r) && x.looksWhereItIs(j, r) && j.Gone(status, x.lastAttempt().verdict.Code)
 	case slices.Contains(j.Drops, x.op.Name):
 		return true
 	case x.last.held == nil || x.last.streams:
@@ -68,6 +69,29 @@ func (x *exchange) pick(paths []string) (jsonstream.Found, error) {
 func (x *exchange) owns(r *dlq.JobRecord) bool {
 	mark, err := x.credentialMark()
 	return err == nil && mark == r.Credential
+}
+
+// looksWhereItIs reports whether the call looks for a job where it is. Elsewhere, under the name of another model for one, a job that runs is
+// unknown too, and to forget it would be to pay for it again. Where it is, the start's answer says with an address, which a repeat of the start
+// is given as well; an answer without one of this provider's leaves nothing to compare.
+func (x *exchange) looksWhereItIs(j *provider.Jobs, r *dlq.JobRecord) bool {
+	if j.Serves != nil && !j.Serves(x.op.Name, r.Operation) {
+		return false
+	}
+	told := false
+	for _, name := range addresses() {
+		for _, address := range r.Answer.Headers[name] {
+			rest, ours := under(x.account.Upstream, address)
+			if !ours {
+				rest, ours = address, strings.HasPrefix(address, "/") && !strings.HasPrefix(address, "//")
+			}
+			if path, _, _ := strings.Cut(rest, "?"); ours && strings.EqualFold(path, x.in.URL.EscapedPath()) {
+				return true
+			}
+			told = told || ours
+		}
+	}
+	return !told
 }
 
 // aboutJob makes the letter about a failed job one about the document that the job was started for. Its request is the start, which is what a
