@@ -51,17 +51,16 @@ func mistralMissing(request, answer []byte) []int {
 	if good == 0 {
 		return nil // the call brought nothing: to make it again is not to repair it
 	}
-	if all {
-		found, err := jsonstream.Pick(bytes.NewReader(answer), []string{"usage_info.pages_processed"}, maxPages)
-		if err != nil {
-			return nil
-		}
-		processed, _ := found.Int("usage_info.pages_processed")
-		for page := range min(max(last+1, int(min(processed, maxPages))), maxPages) {
-			asked = append(asked, page)
-		}
+	isGood := func(page int) bool { return came[page] != nil }
+	if !all {
+		return slices.DeleteFunc(asked, isGood)
 	}
-	return slices.DeleteFunc(asked, func(page int) bool { return came[page] != nil })
+	found, err := jsonstream.Pick(bytes.NewReader(answer), []string{"usage_info.pages_processed"}, maxPages)
+	if err != nil {
+		return nil
+	}
+	processed, _ := found.Int("usage_info.pages_processed")
+	return inferred(0, max(last, int(min(processed, maxPages))-1), isGood)
 }
 
 // mistralAsked lists the pages that a request asks for, ascending, or says that it asks for all. It reports false for what it does not

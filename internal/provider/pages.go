@@ -23,6 +23,24 @@ type Pages struct {
 // maxPages bounds the numbers of pages that are considered.
 const maxPages = 10_000
 
+// inferred lists the pages from the first to the last that did not come, where no request says which are there. More of them than came are no
+// pages that got lost: whatever counted them means something else, and asking for them would be a guess that is billed.
+func inferred(first, last int, came func(page int) bool) []int {
+	var missing []int
+	good := 0
+	for page := first; page <= min(last, maxPages); page++ {
+		if came(page) {
+			good++
+		} else {
+			missing = append(missing, page)
+		}
+	}
+	if len(missing) > good {
+		return nil
+	}
+	return missing
+}
+
 // withValue gives a member of a JSON object another value, or puts it in as the first; all else stays byte for byte.
 func withValue(object []byte, name string, value []byte) ([]byte, error) {
 	at, err := members(object, name)

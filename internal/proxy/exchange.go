@@ -180,19 +180,12 @@ func (x *exchange) next(n int, v classify.Verdict) (pause, retry.Stop) {
 	if x.account.Ending.Err() != nil {
 		return pause{}, retry.Shutdown
 	}
-	throttled := v.Class == classify.Throttle && !a.TripOnThrottle
 	policy := x.policy.Policy
 	policy.MaxAttempts = tries
 	policy.Total -= x.policy.leastAttempt()
 	elapsed := time.Since(x.start)
 	wait, stop := policy.Next(n, elapsed, v.Wait)
-	if throttled {
-		hold := wait
-		if v.Wait > 0 {
-			hold = v.Wait // without this request's own jitter: the gate spreads the others itself
-		}
-		a.Gates.For(x.op.Name).Pause(time.Now().Add(hold))
-	}
+	x.holdOthers(v, wait)
 	if stop == retry.Overflow && elapsed >= policy.Total {
 		stop = retry.Elapsed
 	}
@@ -216,6 +209,17 @@ func (x *exchange) next(n int, v classify.Verdict) (pause, retry.Stop) {
 		next.over = over
 	}
 	return next, retry.Continue
+}
+
+// holdOthers closes the account's gate after a throttle, for as long as the provider asks or, where it does not, for the wait that was computed.
+func (x *exchange) holdOthers(v classify.Verdict, wait time.Duration) {
+	if v.Class != classify.Throttle || x.account.TripOnThrottle {
+		return
+	}
+	if v.Wait > 0 {
+		wait = v.Wait // without this request's own jitter: the gate spreads the others itself
+	}
+	x.account.Gates.For(x.op.Name).Pause(time.Now().Add(wait))
 }
 
 // repeatable reports whether making the call again cannot do its work twice, as far as the policy cares.

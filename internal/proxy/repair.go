@@ -44,6 +44,8 @@ func (x *exchange) repair(out *http.Request, stop retry.Stop) retry.Stop {
 	first := x.last
 	x.last, x.replaced = nil, selected
 	x.try(out, permit, len(x.history)+1, before)
+	wait, _ := x.policy.Next(len(x.history), 0, 0)
+	x.holdOthers(x.lastAttempt().verdict, wait)
 	later := x.last
 	x.last, x.replaced, x.err = first, nil, nil
 	good := x.lastAttempt().verdict.Class == classify.Success && x.putIn(rules, text, later, missing)

@@ -84,6 +84,18 @@ func TestARepairThatFailsLeavesTheAnswer(t *testing.T) {
 	}
 }
 
+func TestAThrottledRepairHoldsTheOthers(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, repairing(), step{header: asJSON, body: gapped}, step{status: 429, header: "Retry-After: 30"}, step{header: asJSON, body: repaired})
+		r := l.send(t.Context(), analysis("QQ=="))
+		require.Equal(t, gapped, r.body)
+		require.Zero(t, r.took)
+		next := l.send(t.Context(), analysis("Qg=="))
+		require.Equal(t, 30*time.Second, next.took)
+		l.closing()
+	})
+}
+
 func TestARepairStaysWithinAttemptsAndCircuit(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := repairing()
