@@ -41,7 +41,7 @@ func (c *checker) providers() {
 		s.oneOf("mode", p.Mode, "enforce", "observe")
 		s.oneOf("inject_token", p.InjectToken, "true", "false", "content")
 		s.idempotency(p)
-		s.need(!p.RepairPages || p.Kind == "mistral", "repair_pages", "is available for kind mistral only, whose calls can name the pages to read; leave it out here")
+		s.need(!p.RepairPages || slices.Contains([]string{"documentai", "mistral"}, p.Kind), "repair_pages", "is available for the kinds documentai and mistral, whose calls can name the pages to read; leave it out here")
 		s.rules(p.Rules)
 		s.retry(p.Retry)
 		s.breaker(p.Breaker)

@@ -31,6 +31,7 @@ func documentai() *Provider {
 			"metadata.individualProcessStatuses[].status.code", "metadata.individualProcessStatuses[].status.message"),
 		Judge: documentaiJudge,
 		Jobs:  documentaiJobs(),
+		Pages: documentaiPages(),
 		// A document that failed inside a good answer was processed, and very likely billed: nobody repeats that unasked.
 		Table:       append(classify.Table{{Status: http.StatusOK, Operation: "process", Class: classify.Permanent}}, googleTable()...),
 		Problem:     googleProblem,

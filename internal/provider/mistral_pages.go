@@ -17,13 +17,14 @@ import (
 func mistralPages() *Pages {
 	return &Pages{
 		Operation: "ocr",
-		Missing:   mistralMissing,
-		Select: func(request []byte, pages []int) ([]byte, error) {
+		Missing:   func(asked Asked, answer []byte) []int { return mistralMissing(asked.Body, answer) },
+		Select: func(asked Asked, pages []int) (Asked, error) {
 			value, err := json.Marshal(pages)
 			if err != nil {
-				return nil, err
+				return asked, err
 			}
-			return withValue(request, "pages", value)
+			asked.Body, err = withValue(asked.Body, "pages", value)
+			return asked, err
 		},
 		Merge: mistralMerge,
 	}

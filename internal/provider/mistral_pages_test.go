@@ -56,12 +56,12 @@ func TestOnlyThosePagesAreAskedFor(t *testing.T) {
 		`{"pages":null,"a":1}`: `{"pages":[3,7],"a":1}`,
 		`{"pages":[0,[1]]}`:    `{"pages":[3,7]}`,
 	} {
-		got, err := mistralPages().Select([]byte(request), []int{3, 7})
+		got, err := mistralPages().Select(Asked{Body: []byte(request)}, []int{3, 7})
 		require.NoError(t, err)
-		require.Equal(t, want, string(got))
+		require.Equal(t, want, string(got.Body))
 	}
 	for _, request := range []string{``, `[]`, `{"pages":1,"pages":2}`, `{"pages":`, `{"a":1`} {
-		_, err := mistralPages().Select([]byte(request), []int{1})
+		_, err := mistralPages().Select(Asked{Body: []byte(request)}, []int{1})
 		require.Error(t, err, request)
 	}
 }
@@ -99,9 +99,9 @@ func FuzzMistralPages(f *testing.F) {
 		if len(missing) == 0 {
 			return
 		}
-		selected, err := mistralPages().Select(request, missing)
+		selected, err := mistralPages().Select(Asked{Body: request}, missing)
 		if err == nil {
-			require.True(t, json.Valid(selected))
+			require.True(t, json.Valid(selected.Body))
 		}
 		merged, got, err := mistralMerge(answer, later, missing)
 		if err != nil {

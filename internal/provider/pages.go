@@ -1,23 +1,25 @@
 package provider
 
-import (
-	"bytes"
-	"encoding/json"
-	"fmt"
-)
+import "bytes"
 
-// Pages says how a call about a document is made again for some of its pages only.
+// Pages says how a document is read again for some of its pages only.
 type Pages struct {
-	// Operation is the name of the call.
+	// Operation is the name of the call whose good answer holds the pages.
 	Operation string
 	// Missing lists the pages that a good answer lacks of those that were asked for, or that it marks as failed, ascending and in the provider's
 	// own numbers. It is empty when nothing is missing, when nothing at all came, and when either text cannot be understood.
-	Missing func(request, answer []byte) []int
-	// Select makes the request for those pages alone.
-	Select func(request []byte, pages []int) ([]byte, error)
-	// Merge puts a later answer's pages among those of an earlier one and lists the pages that it got. All else of the earlier answer stays byte
-	// for byte. An error says that the later answer is not about those pages.
+	Missing func(asked Asked, answer []byte) []int
+	// Select makes what asks for those pages alone.
+	Select func(asked Asked, pages []int) (Asked, error)
+	// Merge puts a later answer's pages among those of an earlier one and lists the pages that it got. All that is not about pages stays as it
+	// is in the earlier answer. An error says that the later answer is not about those pages, or that the two cannot be one.
 	Merge func(answer, later []byte, pages []int) (merged []byte, got []int, err error)
+}
+
+// Asked is what of a call may say which pages of a document are wanted.
+type Asked struct {
+	Query string // as it stands in the target
+	Body  []byte
 }
 
 // maxPages bounds the numbers of pages that are considered.
@@ -42,45 +44,12 @@ func inferred(first, last int, came func(page int) bool) []int {
 }
 
 // withValue gives a member of a JSON object another value, or puts it in as the first; all else stays byte for byte.
-func withValue(object []byte, name string, value []byte) ([]byte, error) {
-	at, err := members(object, name)
-	switch {
-	case err != nil:
+func withValue(text []byte, name string, value []byte) ([]byte, error) {
+	all, err := membersOf(text)
+	if err != nil {
 		return nil, err
-	case len(at) > 1:
-		return nil, fmt.Errorf("%s stands there twice: %w", name, errItems)
-	case len(at) == 1:
-		return bytes.Join([][]byte{object[:at[0].start], value, object[at[0].end:]}, nil), nil
 	}
-	start := bytes.IndexByte(object, '{') + 1
-	member := fmt.Appendf(nil, "%q:%s", name, value)
-	if !bytes.HasPrefix(bytes.TrimSpace(object[start:]), []byte("}")) {
-		member = append(member, ',')
-	}
-	return bytes.Join([][]byte{object[:start], member, object[start:]}, nil), nil
-}
-
-// members finds the values of an object's members of that name.
-func members(object []byte, name string) ([]span, error) {
-	d := json.NewDecoder(bytes.NewReader(object))
-	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return nil, fmt.Errorf("no JSON object: %w", errItems)
-	}
-	var all []span
-	for d.More() {
-		key, err := d.Token()
-		if err != nil {
-			return nil, err
-		}
-		var value json.RawMessage
-		if err := d.Decode(&value); err != nil {
-			return nil, err
-		}
-		if key == name {
-			end := int(d.InputOffset())
-			all = append(all, span{end - len(value), end})
-		}
-	}
-	_, err := d.Token() // its end
-	return all, err
+	var e edits
+	e.put(object{start: bytes.IndexByte(text, '{') + 1, members: all}, name, string(value))
+	return e.apply(text), nil
 }

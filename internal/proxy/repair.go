@@ -24,11 +24,12 @@ func (x *exchange) repair(out *http.Request, stop retry.Stop) retry.Stop {
 			return stop
 		}
 	}
-	missing := rules.Missing(request, text)
+	asked := provider.Asked{Body: request}
+	missing := rules.Missing(asked, text)
 	if len(missing) == 0 {
 		return stop
 	}
-	selected, err := rules.Select(request, missing)
+	selected, err := rules.Select(asked, missing)
 	if err != nil || x.circuit.wait() > 0 || !x.fits(0) {
 		return stop
 	}
@@ -42,7 +43,7 @@ func (x *exchange) repair(out *http.Request, stop retry.Stop) retry.Stop {
 		return x.answered(held)
 	}
 	first := x.last
-	x.last, x.replaced = nil, selected
+	x.last, x.replaced = nil, selected.Body
 	x.try(out, permit, len(x.history)+1, before)
 	wait, _ := x.policy.Next(len(x.history), 0, 0)
 	x.holdOthers(x.lastAttempt().verdict, wait)

@@ -16,8 +16,10 @@ const (
 	twoAsked = `{"pages":[1,2],"model":"m","document":{"type":"document_url","document_url":"data:application/pdf;base64,QQ=="}}`
 )
 
-func repairing() setup {
-	s := remembering("mistral")
+func repairing() setup { return repairingKind("mistral") }
+
+func repairingKind(kind string) setup {
+	s := remembering(kind)
 	remember := s.account
 	s.account = func(a *Account) {
 		remember(a)
@@ -38,6 +40,27 @@ func TestMissingPagesAreAskedForOnceAndAlone(t *testing.T) {
 		require.Empty(t, l.sink.letters)
 		l.closing()
 	})
+}
+
+func TestDocumentAIsPagesAreAskedForToo(t *testing.T) {
+	const (
+		first  = `{"document":{"text":"a\nc\n","pages":[{"pageNumber":1},{"pageNumber":3,"layout":{"textAnchor":{"textSegments":[{"startIndex":"2","endIndex":"4"}]}}}]}}`
+		second = `{"document":{"text":"b\n","pages":[{"pageNumber":2,"layout":{"textAnchor":{"textSegments":[{"endIndex":"2"}]}}}]}}`
+		whole  = `{"document":{"text":"a\nc\nb\n","pages":[{"pageNumber":1},{"pageNumber":2,"layout":{"textAnchor":{"textSegments":[{"startIndex":"4","endIndex":"6"}]}}},` +
+			`{"pageNumber":3,"layout":{"textAnchor":{"textSegments":[{"startIndex":"2","endIndex":"4"}]}}}]}}`
+	)
+	t.Parallel()
+	for _, processor := range []string{"x", "x/processorVersions/rc"} {
+		t.Run(processor, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				l := newLab(t, repairingKind("documentai"), step{header: asJSON, body: first}, step{header: asJSON, body: second})
+				r := l.send(t.Context(), call{target: "/v1/projects/p/locations/us/processors/" + processor + ":process", header: asJSON, body: `{"rawDocument":{"content":"QQ=="}}`})
+				require.Equal(t, []string{whole, "success", "2", "pages=2; attempts=1"}, []string{r.body, r.own("Outcome"), r.own("Attempts"), r.own("Repaired")})
+				require.Equal(t, `{"processOptions":{"individualPageSelector":{"pages":[2]}},"rawDocument":{"content":"QQ=="}}`, l.upstream.attempts()[1].body)
+				l.closing()
+			})
+		})
+	}
 }
 
 func TestAWholeAnswerAndOneThatIsNotToBeRepairedStayAsTheyAre(t *testing.T) {
