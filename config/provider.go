@@ -17,7 +17,7 @@ type Provider struct {
 	InjectToken       string         `mapstructure:"inject_token" doc:"Idempotency token for job starts that have none: true (one per call), content (one per document and options) or false (none)."`
 	IdempotencyHeader string         `mapstructure:"idempotency_header" doc:"Kind generic: request header that carries an idempotency token, such as Idempotency-Key, for engines that know one. A POST without it gets a token, made as inject_token says, and may then be repeated; without a token an answer that was lost is not asked for again. Empty: none."`
 	IdempotencyQuoted bool           `mapstructure:"idempotency_quoted" doc:"Kind generic: write the token in quotation marks, as the header Idempotency-Key is specified (a structured-field string). false: for engines that compare or check the bare value."`
-	RepairPages       bool           `mapstructure:"repair_pages" doc:"Kinds documentai and mistral: when an answer lacks pages that were asked for, ask once more, for those pages alone, and put them in."`
+	RepairPages       bool           `mapstructure:"repair_pages" doc:"Kinds azure, documentai and mistral: when an answer lacks pages that were asked for, ask once more, for those pages alone, and put them in."`
 	Rules             []Rule         `mapstructure:"rules" doc:"Further classification rows, asked before the built-in ones; the first match wins."`
 	Retry             Retry          `mapstructure:"retry" inherit:"true"`
 	Breaker           Breaker        `mapstructure:"breaker" inherit:"true"`

@@ -167,34 +167,6 @@ func (s *Store) EndJob(account, id string) {
 	}
 }
 
-// FailJob notes that a job has failed. From now on no call is answered with
-// it, while FindJob still tells whose it was until it expires, so that whoever
-// asks for the same job again hears of the same document.
-func (s *Store) FailJob(ctx context.Context, account, id string) error {
-	unlock, err := s.requests.lock(ctx, jobKey(account, id))
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	done, err := s.begin(ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
-	j := s.jobs.named(jobFile(account, id))
-	r := s.readJob(j)
-	if r == nil || r.FailedAt != nil {
-		return nil
-	}
-	now := time.Now()
-	r.FailedAt = &now
-	s.jobs.pin(j.payload) // One more holder: writeJob gives the old record's hold back.
-	if err := s.writeJob(r, j.payload); err != nil {
-		return fmt.Errorf("note that job %s failed: %w", id, err)
-	}
-	return nil
-}
-
 // readJob reads the record behind an entry of the index; nil when there is
 // none. One that people removed is forgotten, one that is unreadable goes to quarantine.
 func (s *Store) readJob(j *job) *JobRecord {

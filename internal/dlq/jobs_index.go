@@ -29,13 +29,15 @@ type job struct {
 	accepted time.Time
 	expires  time.Time
 	failed   bool
+	ended    bool // Whether or not it failed: a repair begins when its result is seen.
 	calls    []hashKey
 }
 
 func newJob(r *JobRecord, size int64, payload string) *job {
 	return &job{
 		account: strings.ToValidUTF8(r.Account, "\uFFFD"), name: jobFile(r.Account, r.JobID), key: jobKey(r.Account, r.JobID), size: size,
-		payload: payload, accepted: r.AcceptedAt, expires: r.ExpiresAt, failed: r.FailedAt != nil, calls: r.call().keys(),
+		payload: payload, accepted: r.AcceptedAt, expires: r.ExpiresAt, failed: r.FailedAt != nil,
+		ended: r.FailedAt != nil || r.Repair != nil, calls: r.call().keys(),
 	}
 }
 
@@ -204,7 +206,7 @@ func (x *jobIndex) open(now time.Time) map[string]int {
 		open[account] = 0
 	}
 	for _, j := range x.jobs {
-		if !j.failed && j.expires.After(now) {
+		if !j.ended && j.expires.After(now) {
 			open[j.account]++
 		}
 	}

@@ -52,6 +52,8 @@ type JobRecord struct {
 	ExpiresAt time.Time `json:"expires_at"`
 	// FailedAt is when the job was seen to have failed, nil before. FailJob sets it.
 	FailedAt *time.Time `json:"failed_at"`
+	// Repair is the second job that reads the pages which the first one's result lacks, nil when there is none. BeginRepair sets it.
+	Repair *JobRepair `json:"repair,omitempty"`
 }
 
 // JobAnswer is a provider's answer to a job start as it came.

@@ -31,6 +31,7 @@ func azure() *Provider {
 		},
 		Judge:                azureJudge,
 		Jobs:                 azureJobs(),
+		Pages:                azurePages(),
 		Table:                azureTable(),
 		Problem:              azureProblem,
 		CallID:               "X-Ms-Client-Request-Id",

@@ -43,20 +43,7 @@ func documentaiMerge(answer, later []byte, pages []int) (merged []byte, got []in
 // joinDocumentai makes one document of two whose positions and ids are those of the whole already.
 func joinDocumentai(one, two documentaiMove) ([]byte, error) {
 	text, later := one.edits.apply(one.document.text), two.edits.apply(two.document.text)
-	pages := make([][]byte, len(one.order))
-	for _, part := range []struct {
-		text    []byte
-		numbers []int
-	}{{text, one.document.numbers}, {later, two.document.numbers}} {
-		all, err := elements(part.text, "pages")
-		if err != nil {
-			return nil, err
-		}
-		for i, s := range all {
-			pages[slices.Index(one.order, part.numbers[i])] = part.text[s.start:s.end]
-		}
-	}
-	text, err := withValue(text, "pages", list(pages))
+	text, err := joinPages(text, later)
 	for _, name := range []string{"entities", "textStyles"} {
 		if err == nil {
 			text, err = appendElements(text, later, name)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -137,10 +136,9 @@ type documentaiDocument struct {
 	place   span // in the answer
 	text    []byte
 	members members
-	pages   []span // in text
-	numbers []int  // of the pages, in their order
-	runes   int    // length of what was read, in the unit of its anchors
-	gap     int    // 1 where a line end has to be put behind it, so that its last word does not run into what follows
+	numbers []int // of the pages, in their order
+	runes   int   // length of what was read, in the unit of its anchors
+	gap     int   // 1 where a line end has to be put behind it, so that its last word does not run into what follows
 }
 
 // readDocumentai finds the document in an answer and its pages. A page without a number of its own is an error.
@@ -157,27 +155,10 @@ func readDocumentai(answer []byte) (*documentaiDocument, error) {
 	if d.members, err = membersOf(d.text); err != nil {
 		return nil, err
 	}
-	if d.pages, err = elements(d.text, "pages"); err != nil {
+	if d.numbers, err = pageNumbers(d.text); err != nil {
 		return nil, err
 	}
-	for _, s := range d.pages {
-		page, err := membersOf(d.text[s.start:s.end])
-		if err != nil {
-			return nil, err
-		}
-		at, _ := page.find("pageNumber")
-		n, err := strconv.Atoi(string(d.text[s.start+at.start : s.start+at.end]))
-		if err != nil || n < 1 || n > maxPages || slices.Contains(d.numbers, n) {
-			return nil, fmt.Errorf("a page without a number of its own: %w", errItems)
-		}
-		d.numbers = append(d.numbers, n)
-	}
-	var read string
-	if at, ok := d.members.find("text"); ok {
-		if err := json.Unmarshal(d.text[at.start:at.end], &read); err != nil {
-			return nil, err
-		}
-	}
+	read := stringAt(d.text, d.members, "text")
 	d.runes = utf8.RuneCountInString(read)
 	if read != "" && !strings.HasSuffix(read, "\n") {
 		d.gap = 1

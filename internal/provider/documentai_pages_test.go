@@ -102,11 +102,11 @@ func documentaiText(t *testing.T, answer []byte) (pages map[int]string, entities
 		return n
 	}
 	read := func(at anchor) string {
-		var text string
+		var text strings.Builder
 		for _, s := range at.TextSegments {
-			text += string([]rune(a.Document.Text)[number(s.StartIndex):number(s.EndIndex)])
+			text.WriteString(string([]rune(a.Document.Text)[number(s.StartIndex):number(s.EndIndex)]))
 		}
-		return text
+		return text.String()
 	}
 	pages = map[int]string{}
 	last := 0

@@ -244,3 +244,12 @@ func appendText(text, later []byte, name, separator string) ([]byte, error) {
 	}
 	return withValue(text, name, slices.Concat([]byte(`"`), parts[0], []byte(separator), parts[1], []byte(`"`)))
 }
+
+// stringAt is the text of a string member; "": there is none.
+func stringAt(text []byte, all members, name string) string {
+	var s string
+	if at, ok := all.find(name); ok && json.Unmarshal(text[at.start:at.end], &s) != nil {
+		return ""
+	}
+	return s
+}

@@ -53,7 +53,7 @@ func (x *exchange) try(out *http.Request, permit *permit, n int, before pause) {
 		clock.stop()
 	}
 	record.err = err
-	if x.gone() && x.flight == nil {
+	if x.gone() && !x.finishes() {
 		record.verdict = hungUp()
 	} else {
 		record.verdict = x.gather(told, x.judge(seen, told))

@@ -38,7 +38,7 @@ func (x *exchange) startClock() *clock {
 		d = left
 	}
 	parent := x.in.Context()
-	if x.flight != nil {
+	if x.finishes() {
 		parent = x.account.Ending // paid for in any case: what a worker that hangs up does not take is kept
 	}
 	ctx, cancel := context.WithCancelCause(parent)
@@ -48,6 +48,9 @@ func (x *exchange) startClock() *clock {
 	c.timer = time.AfterFunc(d, c.expire)
 	return c
 }
+
+// finishes reports whether an attempt goes on although its worker hangs up.
+func (x *exchange) finishes() bool { return x.flight != nil || x.paid }
 
 // expire ends the attempt because its time is over.
 func (c *clock) expire() {

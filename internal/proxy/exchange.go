@@ -61,6 +61,7 @@ type exchange struct {
 	status    int       // of the worker's answer
 	letter    string    // id of the dead letter; "": none
 	job       *endedJob // that the answer is about; nil: about none, or one that goes on
+	paid      bool      // the attempt starts a job that nobody could ask for if its answer were lost with the worker
 	repaired  []int     // pages of the answer that were asked for in a call of their own; nil: none were
 	notBefore time.Time // when it makes sense to try again; zero: nothing is known
 }

@@ -44,21 +44,27 @@ func (x *exchange) ended(j *provider.Jobs, r *dlq.JobRecord) bool {
 		return x.owns(r) && x.looksWhereItIs(j, r) && j.Gone(status, x.lastAttempt().verdict.Code)
 	case slices.Contains(j.Drops, x.op.Name):
 		return true
-	case x.last.held == nil || x.last.streams:
+	}
+	return x.tellsEnd(x.last, j)
+}
+
+// tellsEnd reports whether a good answer says that its job is through.
+func (x *exchange) tellsEnd(t *answer, j *provider.Jobs) bool {
+	if t.held == nil || t.streams {
 		return false
 	}
-	found, err := x.pick(j.Watch)
+	found, err := x.pick(t, j.Watch)
 	return err == nil && j.Ended(found)
 }
 
-// pick finds the values at paths of the provider's last answer, which is held as a whole.
-func (x *exchange) pick(paths []string) (jsonstream.Found, error) {
-	body := x.last.held.Open()
+// pick finds the values at paths of an answer that is held as a whole.
+func (x *exchange) pick(t *answer, paths []string) (jsonstream.Found, error) {
+	body := t.held.Open()
 	defer func() { _ = body.Close() }()
 	if x.rpc != nil {
-		return x.pickRPC(context.WithoutCancel(x.in.Context()), body, x.last.resp.Header.Get("Grpc-Encoding"))
+		return x.pickRPC(context.WithoutCancel(x.in.Context()), body, t.resp.Header.Get("Grpc-Encoding"))
 	}
-	plain, err := decoded(x.last.resp.Header.Get("Content-Encoding"), body)
+	plain, err := decoded(t.resp.Header.Get("Content-Encoding"), body)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +133,11 @@ func (x *exchange) closeJob() {
 		return
 	}
 	a := x.account
-	if !x.job.failed {
+	switch r := x.job.record; {
+	case x.job.failed:
+	case x.outcome == Success && x.polls() && r.Repair != nil && r.Repair.JobID != "":
+		return // kept until it expires: whoever asks for the result again gets the same pages
+	default:
 		a.Jobs.EndJob(a.Name, x.job.id)
 		return
 	}

@@ -11,7 +11,7 @@ import (
 
 // life is how long the request goes on: as long as its worker is there or, once some of it has been paid for and can be kept, to its end.
 func (x *exchange) life() context.Context {
-	if x.flight != nil && x.earned() {
+	if x.paid || x.flight != nil && x.earned() {
 		return x.account.Ending
 	}
 	return x.in.Context()

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,50 +14,20 @@ import (
 // repair asks once for the pages that a good answer lacks, for those alone, and puts them in their places. Whatever goes wrong with that, the
 // worker gets the answer as it came. It returns why there is no further attempt, as the loop does.
 func (x *exchange) repair(out *http.Request, stop retry.Stop) retry.Stop {
-	rules := x.account.Provider.Pages
 	if stop != retry.Final || !x.repairs() {
 		return stop
 	}
-	request, text := x.received(maxBatch), []byte(nil)
-	if request != nil {
-		var err error
-		if text, err = x.last.plain(maxBatch); err != nil {
-			return stop
-		}
-	}
-	asked := provider.Asked{Body: request}
-	missing := rules.Missing(asked, text)
-	if len(missing) == 0 {
+	text, err := x.last.plain(maxBatch)
+	if err != nil {
 		return stop
 	}
-	selected, err := rules.Select(asked, missing)
-	if err != nil || x.circuit.wait() > 0 || !x.fits(0) {
-		return stop
+	again := x.readAgain
+	if x.account.Provider.Pages.Result != nil {
+		again = x.readInJob
 	}
-	before := pause{source: fromNone}
-	defer before.end()
-	if held := x.passGate(&before); held != retry.Continue {
-		return x.answered(held)
-	}
-	permit, held := x.passBreaker(&before)
-	if held != retry.Continue {
-		return x.answered(held)
-	}
-	first := x.last
-	x.last, x.replaced = nil, selected.Body
-	x.try(out, permit, len(x.history)+1, before)
-	wait, _ := x.policy.Next(len(x.history), 0, 0)
-	x.holdOthers(x.lastAttempt().verdict, wait)
-	later := x.last
-	x.last, x.replaced, x.err = first, nil, nil
-	good := x.lastAttempt().verdict.Class == classify.Success && x.putIn(rules, text, later, missing)
-	if later != nil {
+	if later, pages := again(out, text); later != nil {
+		x.putIn(text, later, pages)
 		later.discard()
-	}
-	if !good {
-		// The attempt that brought the worker's answer stands last: it is the one that says how the request ended.
-		n := len(x.history)
-		x.history[n-1], x.history[n-2] = x.history[n-2], x.history[n-1]
 	}
 	return stop
 }
@@ -69,30 +40,69 @@ func (x *exchange) repairs() bool {
 		x.class() == classify.Success && len(x.history) < x.policy.MaxAttempts
 }
 
-// answered is why a request ends that has its answer: only its worker can spoil that.
-func (x *exchange) answered(stop retry.Stop) retry.Stop {
-	if stop == retry.Canceled {
-		return stop
+// readAgain makes the worker's call for the pages that its answer lacks.
+func (x *exchange) readAgain(out *http.Request, text []byte) (later *answer, pages []int) {
+	rules, asked := x.account.Provider.Pages, provider.Asked{Body: x.received(maxBatch)}
+	if pages = rules.Missing(asked, text); len(pages) == 0 {
+		return nil, nil
 	}
-	return retry.Final
+	selected, err := rules.Select(asked, pages)
+	if err != nil {
+		return nil, nil
+	}
+	x.replaced = selected.Body
+	later, _ = x.beside(out)
+	x.replaced = nil
+	return later, pages
+}
+
+// beside makes one attempt at a call of the proxy's own, whose good answer it returns; nil: there is none. The attempt that brought the
+// worker's answer stays the last: it is the one that says how the request ended.
+func (x *exchange) beside(out *http.Request) (later *answer, v classify.Verdict) {
+	v.Class = classify.Unknown
+	if x.circuit.wait() > 0 || !x.fits(0) {
+		return nil, v
+	}
+	before := pause{source: fromNone}
+	defer before.end()
+	if x.passGate(&before) != retry.Continue {
+		return nil, v
+	}
+	permit, stop := x.passBreaker(&before)
+	if stop != retry.Continue {
+		return nil, v
+	}
+	first := x.last
+	x.last = nil
+	x.try(out, permit, len(x.history)+1, before)
+	n := len(x.history)
+	v = x.history[n-1].verdict
+	wait, _ := x.policy.Next(n, 0, 0)
+	x.holdOthers(v, wait)
+	later, x.last, x.err = x.last, first, nil
+	if later != nil && (v.Class != classify.Success || later.streams) {
+		later.discard()
+		later = nil
+	}
+	x.history[n-1], x.history[n-2] = x.history[n-2], x.history[n-1]
+	return later, v
 }
 
 // putIn puts the pages of a later answer among those of the first.
-func (x *exchange) putIn(rules *provider.Pages, text []byte, later *answer, missing []int) bool {
-	if later == nil || later.held == nil || later.streams {
-		return false
+func (x *exchange) putIn(text []byte, later *answer, pages []int) {
+	if later.held == nil {
+		return
 	}
 	more, err := later.plain(maxBatch)
 	if err != nil {
-		return false
+		return
 	}
-	merged, got, err := rules.Merge(text, more, missing)
+	merged, got, err := x.account.Provider.Pages.Merge(text, more, pages)
 	if err != nil || len(got) == 0 {
-		return false
+		return
 	}
 	x.batch = &batch{answer: merged, head: x.last.resp}
-	x.repaired = got
-	return true
+	x.repaired = slices.Clone(got)
 }
 
 // provenance says which pages of the answer came from a call of their own, in the provider's numbers.
