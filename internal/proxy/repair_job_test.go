@@ -168,14 +168,26 @@ func TestAStartWithoutAnAnswerIsNotMadeAgainForAWorkerThatHungUp(t *testing.T) {
 }
 
 func TestTwoWhoAskAtOnceStartOneSecondJob(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		j := startedAzure(t, azureResult("1", "3"), step{status: 202, after: 2 * time.Second, header: azureSecond.header}, azureResult("1", "3"), azureResult("2"))
-		one := j.later(t.Context(), ownPoll("r-1"))
-		time.Sleep(time.Second)
-		require.Empty(t, j.send(t.Context(), ownPoll("r-1")).own("Repaired"), "as it came, and at once")
-		require.Equal(t, azurePages, (<-one).own("Repaired"))
-		j.closing()
-	})
+	t.Parallel()
+	for name, later := range map[string]time.Duration{"at the same instant": 0, "while it is started": 2 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				lacking := azureResult("1", "3")
+				lacking.after = time.Second
+				steps := []step{lacking, lacking, {status: 202, after: 4 * time.Second, header: azureSecond.header}, azureResult("2")}
+				if later > 0 {
+					steps[1], steps[2] = steps[2], steps[1]
+				}
+				j := startedAzure(t, steps...)
+				one := j.later(t.Context(), ownPoll("r-1"))
+				time.Sleep(later)
+				two := j.later(t.Context(), ownPoll("r-1"))
+				repaired := []string{(<-one).own("Repaired"), (<-two).own("Repaired")}
+				require.ElementsMatch(t, []string{azurePages, ""}, repaired, "the other gets it as it came")
+				j.closing()
+			})
+		})
+	}
 }
 
 func TestWhatCannotBeStartedAgainIsLeft(t *testing.T) {
