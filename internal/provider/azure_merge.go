@@ -20,16 +20,14 @@ func azureMerge(answer, later []byte, pages []int) (merged []byte, got []int, er
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, n := range second.numbers {
-		if !slices.Contains(pages, n) || slices.Contains(first.numbers, n) {
-			return nil, nil, fmt.Errorf("page %d was not asked for: %w", n, errItems)
-		}
+	if err := second.asked(first.paged, pages); err != nil {
+		return nil, nil, err
 	}
 	if len(second.numbers) == 0 {
 		return answer, nil, nil
 	}
 	for _, name := range azureSame() {
-		if stringAt(first.text, first.members, name) != stringAt(second.text, second.members, name) {
+		if first.string(name) != second.string(name) {
 			return nil, nil, fmt.Errorf("the results differ in %s: %w", name, errItems)
 		}
 	}
@@ -41,7 +39,7 @@ func azureMerge(answer, later []byte, pages []int) (merged []byte, got []int, er
 		two.shift = first.length // nothing is appended
 	}
 	for _, name := range azureLists() {
-		all, err := listed(first.text, name)
+		all, err := first.list(name)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -50,17 +48,12 @@ func azureMerge(answer, later []byte, pages []int) (merged []byte, got []int, er
 	if err := two.run(); err != nil {
 		return nil, nil, err
 	}
-	moved := two.edits.apply(second.text)
-	text, err := joinPages(first.text, moved)
-	for _, name := range azureLists() {
-		if err == nil {
-			text, err = appendElements(text, moved, name)
-		}
+	part, err := second.edited(two.edits)
+	if err != nil {
+		return nil, nil, err
 	}
-	if err == nil {
-		text, err = appendText(text, moved, "content", first.separator)
-	}
-	return slices.Concat(answer[:first.place.start], text, answer[first.place.end:]), slices.Sorted(slices.Values(second.numbers)), err
+	merged, err = first.join(part, azureLists(), "content", first.separator)
+	return merged, slices.Sorted(slices.Values(second.numbers)), err
 }
 
 // azureSame are the members of a result that two of them must agree on.
@@ -77,7 +70,7 @@ func azureLists() []string {
 
 // azureMove makes a result's positions those that they are in the merged one.
 type azureMove struct {
-	result *azureResult
+	result azureResult
 	shift  int            // where the result's content begins in the merged one
 	before map[string]int // how many elements stand before those of each list
 
@@ -105,7 +98,7 @@ func (m *azureMove) run() error {
 		return nil
 	})
 	if err == nil && (m.end > r.length || r.exact && m.end != r.length) {
-		err = fmt.Errorf("the content has another length in %s: %w", stringAt(r.text, r.members, "stringIndexType"), errItems)
+		err = fmt.Errorf("the content has another length in %s: %w", r.string("stringIndexType"), errItems)
 	}
 	return err
 }

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"net/url"
@@ -11,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/rivo/uniseg"
+
+	"github.com/ocr-proxy/ocr-proxy/internal/jsonstream"
 )
 
 // azurePages asks for pages in the query of a job's start, by their number, which counts from 1 and which pages keep in a result of some of
@@ -63,8 +66,7 @@ func azureMissing(asked Asked, answer []byte) []int {
 	if err != nil || len(r.numbers) == 0 {
 		return nil // the job brought nothing: to start it again is not to repair it
 	}
-	came := func(page int) bool { return slices.Contains(r.numbers, page) }
-	missing, ok := azureAsked(query.Get("pages"), slices.Max(r.numbers), came)
+	missing, ok := azureAsked(query.Get("pages"), slices.Max(r.numbers), r.came)
 	if move := (azureMove{result: r}); !ok || len(missing) == 0 || move.run() != nil {
 		return nil // pages that could not be put in are not paid for
 	}
@@ -105,40 +107,29 @@ func azureAsked(pages string, last int, came func(page int) bool) (missing []int
 
 // azureResult is the analyzeResult of a job that succeeded.
 type azureResult struct {
-	place     span // in the answer
-	text      []byte
-	members   members
-	numbers   []int  // of the pages, in their order
+	*paged
 	separator string // to be put behind the content, so that its last word does not run into what follows, as in JSON
 	length    int    // of the content, in the unit of its spans
 	shift     int    // that, and of the separator
 	exact     bool   // characters are combined, which standards count differently: the last span has to confirm the length
 }
 
-// readAzure finds the result in an answer and its pages. A page without a number of its own is an error, and so is a job that goes on.
-func readAzure(answer []byte) (*azureResult, error) {
-	top, err := membersOf(answer)
-	if err != nil {
-		return nil, err
+// readAzure is an error for the answer about a job that goes on.
+func readAzure(answer []byte) (r azureResult, err error) {
+	found, err := jsonstream.Pick(bytes.NewReader(answer), []string{"status"}, maxPages)
+	if err != nil || !strings.EqualFold(found.String("status"), "succeeded") {
+		return r, fmt.Errorf("no result: %w", errItems)
 	}
-	place, ok := top.find("analyzeResult")
-	if !ok || !strings.EqualFold(stringAt(answer, top, "status"), "succeeded") {
-		return nil, fmt.Errorf("no result: %w", errItems)
+	if r.paged, err = readPaged(answer, "analyzeResult"); err != nil {
+		return r, err
 	}
-	r := &azureResult{place: place, text: answer[place.start:place.end]}
-	if r.members, err = membersOf(r.text); err != nil {
-		return nil, err
+	measure, ok := azureUnits()[r.string("stringIndexType")]
+	if !ok {
+		return r, fmt.Errorf("spans in an unknown unit: %w", errItems)
 	}
-	if r.numbers, err = pageNumbers(r.text); err != nil {
-		return nil, err
-	}
-	content, gap := stringAt(r.text, r.members, "content"), ""
+	content, gap := r.string("content"), ""
 	if content != "" && !strings.HasSuffix(content, "\n") {
 		gap, r.separator = "\n", `\n`
-	}
-	measure, ok := azureUnits()[stringAt(r.text, r.members, "stringIndexType")]
-	if !ok {
-		return nil, fmt.Errorf("spans in an unknown unit: %w", errItems)
 	}
 	r.length, r.shift = measure(content), measure(content+gap)
 	r.exact = r.length < utf8.RuneCountInString(content)

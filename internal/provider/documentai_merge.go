@@ -19,10 +19,8 @@ func documentaiMerge(answer, later []byte, pages []int) (merged []byte, got []in
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, n := range second.numbers {
-		if !slices.Contains(pages, n) || slices.Contains(first.numbers, n) {
-			return nil, nil, fmt.Errorf("page %d was not asked for: %w", n, errItems)
-		}
+	if err := second.asked(first.paged, pages); err != nil {
+		return nil, nil, err
 	}
 	if len(second.numbers) == 0 {
 		return answer, nil, nil
@@ -36,27 +34,20 @@ func documentaiMerge(answer, later []byte, pages []int) (merged []byte, got []in
 	if err := two.run(); err != nil {
 		return nil, nil, err
 	}
-	text, err := joinDocumentai(one, two)
-	return slices.Concat(answer[:first.place.start], text, answer[first.place.end:]), slices.Sorted(slices.Values(second.numbers)), err
-}
-
-// joinDocumentai makes one document of two whose positions and ids are those of the whole already.
-func joinDocumentai(one, two documentaiMove) ([]byte, error) {
-	text, later := one.edits.apply(one.document.text), two.edits.apply(two.document.text)
-	text, err := joinPages(text, later)
-	for _, name := range []string{"entities", "textStyles"} {
-		if err == nil {
-			text, err = appendElements(text, later, name)
-		}
-	}
+	whole, err := first.edited(one.edits)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return appendText(text, later, "text", strings.Repeat(`\n`, one.document.gap))
+	part, err := second.edited(two.edits)
+	if err != nil {
+		return nil, nil, err
+	}
+	merged, err = whole.join(part, []string{"entities", "textStyles"}, "text", strings.Repeat(`\n`, first.gap))
+	return merged, slices.Sorted(slices.Values(second.numbers)), err
 }
 
 // mergeable reports whether all that the document holds can become part of a larger one, or take one in.
-func (d *documentaiDocument) mergeable() error {
+func (d documentaiDocument) mergeable() error {
 	for _, m := range d.members {
 		value := d.text[m.start:m.end]
 		switch m.name {
@@ -76,7 +67,7 @@ func (d *documentaiDocument) mergeable() error {
 
 // documentaiMove makes a document's positions and ids those that they are in the merged one.
 type documentaiMove struct {
-	document *documentaiDocument
+	document documentaiDocument
 	order    []int // numbers of the merged document's pages
 	shift    int   // where the document's text begins in the merged one
 	later    bool

@@ -36,14 +36,13 @@ func documentaiMissing(request, answer []byte) []int {
 	if err != nil || len(d.numbers) == 0 {
 		return nil // the call brought nothing: to make it again is not to repair it
 	}
-	came := func(page int) bool { return slices.Contains(d.numbers, page) }
-	missing := slices.DeleteFunc(asked.pages, came)
+	missing := slices.DeleteFunc(asked.pages, d.came)
 	if asked.pages == nil {
 		first := 1
 		if asked.fromEnd {
 			first = slices.Min(d.numbers)
 		}
-		missing = inferred(first, slices.Max(d.numbers), came)
+		missing = inferred(first, slices.Max(d.numbers), d.came)
 	}
 	if move := (documentaiMove{document: d, order: d.numbers}); len(missing) == 0 || move.run() != nil {
 		return nil // pages that could not be put in are not paid for
@@ -133,32 +132,16 @@ func documentaiSelect(request []byte, pages []int) ([]byte, error) {
 
 // documentaiDocument is the document in an answer.
 type documentaiDocument struct {
-	place   span // in the answer
-	text    []byte
-	members members
-	numbers []int // of the pages, in their order
-	runes   int   // length of what was read, in the unit of its anchors
-	gap     int   // 1 where a line end has to be put behind it, so that its last word does not run into what follows
+	*paged
+	runes int // length of what was read, in the unit of its anchors
+	gap   int // 1 where a line end has to be put behind it, so that its last word does not run into what follows
 }
 
-// readDocumentai finds the document in an answer and its pages. A page without a number of its own is an error.
-func readDocumentai(answer []byte) (*documentaiDocument, error) {
-	top, err := membersOf(answer)
-	if err != nil {
-		return nil, err
+func readDocumentai(answer []byte) (d documentaiDocument, err error) {
+	if d.paged, err = readPaged(answer, "document"); err != nil {
+		return d, err
 	}
-	place, ok := top.find("document")
-	if !ok {
-		return nil, fmt.Errorf("there is no document: %w", errItems)
-	}
-	d := &documentaiDocument{place: place, text: answer[place.start:place.end]}
-	if d.members, err = membersOf(d.text); err != nil {
-		return nil, err
-	}
-	if d.numbers, err = pageNumbers(d.text); err != nil {
-		return nil, err
-	}
-	read := stringAt(d.text, d.members, "text")
+	read := d.string("text")
 	d.runes = utf8.RuneCountInString(read)
 	if read != "" && !strings.HasSuffix(read, "\n") {
 		d.gap = 1

@@ -168,7 +168,6 @@ func TestDocumentAIAnswersThatCannotBeOneAreLeft(t *testing.T) {
 		"a page that came":      `{"document":{"pages":[{"pageNumber":2},{"pageNumber":3}]}}`,
 		"no number":             `{"document":{"pages":[{}]}}`,
 		"no document":           `{}`,
-		"no pages":              `{"document":{}}`,
 		"no JSON":               `x`,
 		"cut off":               `{"document":{"pages":[{"pageNumber":2}]`,
 		"an anchor too far":     later(`"textStyles":[{"textAnchor":{"textSegments":[{"endIndex":"2"}]}}]`),

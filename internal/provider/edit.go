@@ -9,7 +9,6 @@ import (
 	"io"
 	"slices"
 	"strconv"
-	"strings"
 )
 
 // member is one member of a JSON object: its name, and where its value lies.
@@ -145,7 +144,7 @@ type edit struct {
 // edits are those of one text. No two of the parts overlap.
 type edits []edit
 
-// put gives a member of an object a value, or puts it in as the first where there is none. It puts in one member of an object at most.
+// put gives a member of an object a value, or puts it in before the others where there is none. Into an empty object it puts one at most.
 func (e *edits) put(o object, name, value string) {
 	if s, ok := o.members.find(name); ok {
 		*e = append(*e, edit{s, value})
@@ -160,7 +159,7 @@ func (e *edits) put(o object, name, value string) {
 
 // apply makes the edited text; what is not edited stays byte for byte.
 func (e edits) apply(text []byte) []byte {
-	slices.SortFunc(e, func(a, b edit) int { return cmp.Compare(a.start, b.start) })
+	slices.SortStableFunc(e, func(a, b edit) int { return cmp.Compare(a.start, b.start) })
 	var out bytes.Buffer
 	at := 0
 	for _, one := range e {
@@ -170,86 +169,4 @@ func (e edits) apply(text []byte) []byte {
 	}
 	out.Write(text[at:])
 	return out.Bytes()
-}
-
-// blank reports whether a JSON value says nothing.
-func blank(value []byte) bool {
-	if len(value) > maxBlank {
-		return false
-	}
-	switch strings.Join(strings.Fields(string(value)), "") {
-	case "null", "[]", "{}", `""`:
-		return true
-	}
-	return false
-}
-
-// maxBlank is how long an empty value may be, with the spaces in it, in bytes.
-const maxBlank = 100
-
-// list is the JSON array of those elements.
-func list(all [][]byte) []byte {
-	return slices.Concat([]byte("["), bytes.Join(all, []byte(",")), []byte("]"))
-}
-
-// listed gives the elements of an object's array member; one that is not there is empty.
-func listed(text []byte, name string) ([][]byte, error) {
-	members, err := membersOf(text)
-	if err != nil {
-		return nil, err
-	}
-	if at, ok := members.find(name); !ok || blank(text[at.start:at.end]) {
-		return nil, nil
-	}
-	spans, err := elements(text, name)
-	all := make([][]byte, len(spans))
-	for i, s := range spans {
-		all[i] = text[s.start:s.end]
-	}
-	return all, err
-}
-
-// appendElements puts the elements of a later object's array member behind those of an earlier one's.
-func appendElements(text, later []byte, name string) ([]byte, error) {
-	more, err := listed(later, name)
-	if err != nil || len(more) == 0 {
-		return text, err
-	}
-	all, err := listed(text, name)
-	if err != nil {
-		return nil, err
-	}
-	return withValue(text, name, list(append(all, more...)))
-}
-
-// appendText puts the text of a later object's string member behind that of an earlier one's. The separator is JSON.
-func appendText(text, later []byte, name, separator string) ([]byte, error) {
-	var parts [2][]byte
-	for i, t := range [][]byte{text, later} {
-		members, err := membersOf(t)
-		if err != nil {
-			return nil, err
-		}
-		at, ok := members.find(name)
-		switch {
-		case !ok, blank(t[at.start:at.end]):
-		case t[at.start] != '"':
-			return nil, fmt.Errorf("%s is no text: %w", name, errItems)
-		default:
-			parts[i] = t[at.start+1 : at.end-1]
-		}
-	}
-	if len(parts[1]) == 0 {
-		return text, nil
-	}
-	return withValue(text, name, slices.Concat([]byte(`"`), parts[0], []byte(separator), parts[1], []byte(`"`)))
-}
-
-// stringAt is the text of a string member; "": there is none.
-func stringAt(text []byte, all members, name string) string {
-	var s string
-	if at, ok := all.find(name); ok && json.Unmarshal(text[at.start:at.end], &s) != nil {
-		return ""
-	}
-	return s
 }

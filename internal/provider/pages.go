@@ -2,11 +2,7 @@ package provider
 
 import (
 	"bytes"
-	"fmt"
-	"maps"
 	"net/url"
-	"slices"
-	"strconv"
 )
 
 // Pages says how a document is read again for some of its pages only.
@@ -51,53 +47,6 @@ func inferred(first, last int, came func(page int) bool) []int {
 		return nil
 	}
 	return missing
-}
-
-// pageNumbers are those of an object's pages, in their order. A page without a number of its own is an error.
-func pageNumbers(text []byte) ([]int, error) {
-	pages, err := elements(text, "pages")
-	if err != nil {
-		return nil, err
-	}
-	numbers := make([]int, 0, len(pages))
-	seen := map[int]bool{}
-	for _, s := range pages {
-		page, err := membersOf(text[s.start:s.end])
-		if err != nil {
-			return nil, err
-		}
-		at, _ := page.find("pageNumber")
-		n, err := strconv.Atoi(string(text[s.start+at.start : s.start+at.end]))
-		if err != nil || n < 1 || n > maxPages || seen[n] {
-			return nil, fmt.Errorf("a page without a number of its own: %w", errItems)
-		}
-		seen[n] = true
-		numbers = append(numbers, n)
-	}
-	return numbers, nil
-}
-
-// joinPages puts the pages of a later object among those of an earlier one, in the order of their numbers.
-func joinPages(text, later []byte) ([]byte, error) {
-	all := map[int][]byte{}
-	for _, t := range [][]byte{text, later} {
-		numbers, err := pageNumbers(t)
-		if err != nil {
-			return nil, err
-		}
-		pages, err := listed(t, "pages")
-		if err != nil {
-			return nil, err
-		}
-		for i, page := range pages {
-			all[numbers[i]] = page
-		}
-	}
-	var ordered [][]byte
-	for _, n := range slices.Sorted(maps.Keys(all)) {
-		ordered = append(ordered, all[n])
-	}
-	return withValue(text, "pages", list(ordered))
 }
 
 // withValue gives a member of a JSON object another value, or puts it in as the first; all else stays byte for byte.
