@@ -189,6 +189,8 @@ func TestDocumentAIAnswersThatCannotBeOneAreLeft(t *testing.T) {
 		_, _, err := documentaiMerge([]byte(documentaiGapped), []byte(second), []int{2})
 		require.Error(t, err, name)
 	}
+	_, _, err := documentaiMerge([]byte(documentaiGapped), []byte(`{"document":{"pages":[{"pageNumber":3}]}}`), []int{2, 3})
+	require.Error(t, err, "a page that came, although somebody asks for it")
 	for _, empty := range []string{`"revisions":[]`, `"error":null`, `"entityRelations":[ ]`, `"shardInfo":{}`, `"shardInfo":{ "shardCount": 1 }`, `"entities":null`} {
 		_, got, err := documentaiMerge([]byte(documentaiGapped), []byte(later(empty)), []int{2})
 		require.NoError(t, err, empty)
