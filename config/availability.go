@@ -12,7 +12,6 @@ type feature struct {
 // it is on by default, changing Default.
 func (c *Config) missing() []feature {
 	return []feature{
-		{"dead_letters.webhook.url", c.DeadLetters.Webhook.URL != ""},
 		{"dead_letters.auto_replay.enabled", c.DeadLetters.AutoReplay.Enabled},
 		{"state.url", c.State.URL != ""},
 		{"tracing.otlp_endpoint", c.Tracing.OTLPEndpoint != ""},

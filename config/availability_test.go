@@ -9,7 +9,6 @@ import (
 
 func TestFeaturesThatAreNotAvailableYet(t *testing.T) {
 	for key, text := range map[string]string{
-		"dead_letters.webhook.url":          "dead_letters: {webhook: {url: 'https://x.example/hook'}}",
 		"dead_letters.auto_replay.enabled":  "dead_letters: {auto_replay: {enabled: true}}",
 		"state.url":                         "state: {url: 'redis://x:6379'}",
 		"tracing.otlp_endpoint":             "tracing: {otlp_endpoint: 'http://x:4318'}",

@@ -101,7 +101,7 @@ func (c *checker) general(s scope) {
 	s.oneOf("dead_letters.payloads", d.Payloads, "keep", "none")
 	s.need(printableASCII.MatchString(d.ProcessingVersion), "dead_letters.processing_version", "must be at most 256 printable ASCII characters")
 	s.address("dead_letters.webhook.url", d.Webhook.URL, "http", "https")
-	s.secretFile("dead_letters.webhook.secret_file", d.Webhook.SecretFile)
+	s.signingKey(d.Webhook)
 	s.positive("dead_letters.webhook.timeout", d.Webhook.Timeout)
 	s.positive("dead_letters.auto_replay.max_age", d.AutoReplay.MaxAge)
 	s.need(d.AutoReplay.Rate > 0, "dead_letters.auto_replay.rate", "must be more than 0")

@@ -110,6 +110,14 @@ func (s scope) secretFile(key, path string) {
 	s.adopt(err)
 }
 
+func (s scope) signingKey(w Webhook) {
+	if w.SecretFile == "" || s.secretless {
+		return
+	}
+	_, err := w.SigningKey()
+	s.adopt(err)
+}
+
 func (s scope) secretVariable(key, name string) {
 	if s.secretless {
 		return

@@ -64,13 +64,6 @@ type DeadLetters struct {
 	AutoReplay        AutoReplay    `mapstructure:"auto_replay"`
 }
 
-// Webhook tells another service about new dead letters.
-type Webhook struct {
-	URL        MaskedURL     `mapstructure:"url" doc:"Address that is told about each new letter; only its scheme and host are ever shown. Empty: off."`
-	SecretFile string        `mapstructure:"secret_file" doc:"File with the signing secret; whsec_ followed by base64 is decoded, anything else is used as it is. Empty: unsigned."`
-	Timeout    time.Duration `mapstructure:"timeout" doc:"Time for one delivery attempt. More than 0s."`
-}
-
 // AutoReplay replays letters by itself once their provider is well again.
 type AutoReplay struct {
 	Enabled bool          `mapstructure:"enabled" doc:"Replay open letters by itself when the provider has recovered."`

@@ -17,6 +17,7 @@ import (
 	"github.com/ocr-proxy/ocr-proxy/internal/pace"
 	"github.com/ocr-proxy/ocr-proxy/internal/proxy"
 	"github.com/ocr-proxy/ocr-proxy/internal/spool"
+	"github.com/ocr-proxy/ocr-proxy/internal/webhook"
 )
 
 // described is a prometheus.Registerer that notes which metrics it is given, with their labels.
@@ -50,6 +51,7 @@ func TestREADMEHasEveryMetricWithItsLabels(t *testing.T) {
 	proxy.NewMetrics(registered)
 	breaker.NewMetrics(registered)
 	pace.NewMetrics(registered)
+	webhook.NewMetrics(registered)
 	_, err := spool.New(spool.Limits{MaxBytes: 1, MemoryPerBody: 1, MemoryTotal: 1, Dir: t.TempDir()}, registered)
 	require.NoError(t, err)
 	store, err := dlq.Open(filepath.Join(t.TempDir(), "dead-letters"), dlq.Options{Registerer: registered})

@@ -24,6 +24,7 @@ import (
 	"github.com/ocr-proxy/ocr-proxy/internal/dlq"
 	"github.com/ocr-proxy/ocr-proxy/internal/proxy"
 	"github.com/ocr-proxy/ocr-proxy/internal/spool"
+	"github.com/ocr-proxy/ocr-proxy/internal/webhook"
 )
 
 func serveCommand(environ []string) *cobra.Command {
@@ -78,6 +79,7 @@ type server struct {
 	log      *zap.Logger
 	accounts []*proxy.Account
 	store    *dlq.Store
+	tell     *announcer
 	servers  []*bound
 	admin    *bound
 	ready    atomic.Bool
@@ -96,7 +98,7 @@ type bound struct {
 
 // open builds everything in the order in which it depends on each other. What is opened is closed again when a later step fails.
 func open(ctx context.Context, cfg *config.Config, environ []string, log *zap.Logger) (_ *server, err error) {
-	s := &server{cfg: cfg, log: log, quit: make(chan struct{})}
+	s := &server{cfg: cfg, log: log, tell: new(announcer), quit: make(chan struct{})}
 	s.ending, s.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	defer func() {
 		if err != nil {
@@ -115,13 +117,16 @@ func open(ctx context.Context, cfg *config.Config, environ []string, log *zap.Lo
 		return nil, fmt.Errorf("body.dir: %w", err)
 	}
 	s.store, err = dlq.Open(cfg.DeadLetters.Dir, dlq.Options{
-		MaxBytes: int64(cfg.DeadLetters.MaxBytes), KeepPayloads: cfg.DeadLetters.Payloads == "keep", Logger: log, Registerer: reg,
+		MaxBytes: int64(cfg.DeadLetters.MaxBytes), KeepPayloads: cfg.DeadLetters.Payloads == "keep", Logger: log, Registerer: reg, Observer: s.tell,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("dead_letters.dir: %w", err)
 	}
+	if err = s.tell.open(cfg.DeadLetters, log, webhook.NewMetrics(reg)); err != nil {
+		return nil, fmt.Errorf("dead_letters.webhook: %w", err)
+	}
 	parts := newShared(s.ending, cfg, environ, log, reg, bodies, s.store)
-	parts.jobs = s.store
+	parts.jobs, parts.tell = s.store, s.tell
 	for _, p := range cfg.Providers {
 		account, err := parts.account(ctx, p)
 		if err != nil {
@@ -329,6 +334,9 @@ func (s *server) close() {
 		_ = s.admin.listener.Close()
 	}
 	s.end(nil)
+	if err := s.tell.close(); err != nil {
+		s.log.Error("close the webhook's outbox", zap.Error(err))
+	}
 	if s.store != nil {
 		if err := s.store.Close(); err != nil {
 			s.log.Error("close the dead letters", zap.Error(err))
@@ -347,8 +355,7 @@ func registerProcessMetrics(reg prometheus.Registerer) {
 	at := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "ocrproxy_config_last_reload_success_timestamp_seconds", Help: "When the configuration in effect was read.",
 	})
-	backlog := prometheus.NewGauge(prometheus.GaugeOpts{Name: "ocrproxy_webhook_backlog", Help: "Webhook deliveries that are due; 0 while there is no webhook."})
-	reg.MustRegister(info, loaded, at, backlog)
+	reg.MustRegister(info, loaded, at)
 	info.Set(1)
 	loaded.Set(1)
 	at.SetToCurrentTime()

@@ -24,6 +24,7 @@ import (
 	"github.com/ocr-proxy/ocr-proxy/internal/proxy"
 	"github.com/ocr-proxy/ocr-proxy/internal/retry"
 	"github.com/ocr-proxy/ocr-proxy/internal/spool"
+	"github.com/ocr-proxy/ocr-proxy/internal/webhook"
 )
 
 const (
@@ -47,6 +48,7 @@ type shared struct {
 	maxBody  int64
 	sink     proxy.Sink
 	jobs     *dlq.Store // nil: jobs are not journaled
+	tell     *announcer
 	version  string
 	ending   context.Context //nolint:containedctx // the life of the process
 	requests *proxy.Metrics
@@ -59,7 +61,7 @@ type shared struct {
 
 func newShared(ending context.Context, cfg *config.Config, environ []string, logger *zap.Logger, reg prometheus.Registerer, bodies *spool.Pool, sink proxy.Sink) *shared {
 	return &shared{
-		log: logger, environ: environ, bodies: bodies, maxBody: int64(cfg.Body.MaxBytes), sink: sink, version: cfg.DeadLetters.ProcessingVersion, ending: ending,
+		log: logger, tell: new(announcer), environ: environ, bodies: bodies, maxBody: int64(cfg.Body.MaxBytes), sink: sink, version: cfg.DeadLetters.ProcessingVersion, ending: ending,
 		requests: proxy.NewMetrics(reg), breakers: breaker.NewMetrics(reg), gates: pace.NewMetrics(reg),
 		calls:  calls.New(calls.Limits{TTL: cfg.Rescue.TTL, MaxBytes: int64(cfg.Rescue.MaxBytes)}),
 		copies: proxy.NewBuffers(copySize, copyBuffers), seed: maphash.MakeSeed(),
@@ -90,7 +92,7 @@ func (s *shared) account(ctx context.Context, c config.Provider) (*proxy.Account
 		policies[operation] = policy(c.Retry.For(operation))
 	}
 	purse := new(retry.Purse)
-	breakers := breaker.NewGroup(c.Name, breakerSettings(c), maxCredentials, breakerObserver(s.log.With(zap.String("provider", c.Name))))
+	breakers := breaker.NewGroup(c.Name, breakerSettings(c), maxCredentials, breakerObserver(c, s.log, s.tell))
 	gates := pace.NewGates(c.Name, scopes, pace.Settings{MaxPause: max(c.Retry.TotalBudget, c.Retry.CapDelay), Smear: smear})
 	s.breakers.Add(breakers)
 	s.gates.Add(gates)
@@ -138,13 +140,25 @@ func breakerSettings(c config.Provider) breaker.Settings {
 	}
 }
 
-func breakerObserver(log *zap.Logger) breaker.Observer {
+// breakerObserver logs and announces what the circuits of an account do. A failed probe is no news: its circuit has been open all along.
+func breakerObserver(c config.Provider, log *zap.Logger, tell *announcer) breaker.Observer {
+	log = log.With(zap.String("provider", c.Name))
+	announce := func(event string, reason breaker.Reason, since time.Time) {
+		_ = tell.Emit(event, time.Now(), circuit{Account: c.Name, Kind: c.Kind, Reason: reason, Since: since.UTC()}) // a loss has been logged
+	}
 	return breaker.Observer{
 		Transition: func(from, to breaker.State, reason breaker.Reason, since time.Time) {
 			log.Warn("breaker", zap.Stringer("from", from), zap.Stringer("to", to), zap.String("why", string(reason)), zap.Time("since", since))
+			switch breaker.Closed {
+			case from:
+				announce(webhook.BreakerOpened, reason, since)
+			case to:
+				announce(webhook.BreakerClosed, reason, since)
+			}
 		},
-		Sustained: func(since time.Time) {
-			log.Error("the circuit has stayed open for more than two reset timeouts; is the provider down?", zap.Time("since", since))
+		Sustained: func(reason breaker.Reason, since time.Time) {
+			log.Error("the circuit has stayed open for more than two reset timeouts; is the provider down?", zap.String("why", string(reason)), zap.Time("since", since))
+			announce(webhook.BreakerSustained, reason, since)
 		},
 	}
 }

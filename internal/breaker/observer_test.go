@@ -57,8 +57,8 @@ func TestSustainedIsToldOncePerOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		var heard []string
-		b := New(consecutive(1), Observer{Sustained: func(since time.Time) {
-			heard = append(heard, fmt.Sprintf("%s at %s", since.Sub(start), time.Since(start)))
+		b := New(consecutive(1), Observer{Sustained: func(reason Reason, since time.Time) {
+			heard = append(heard, fmt.Sprintf("%s %s at %s", reason, since.Sub(start), time.Since(start)))
 		}})
 		outage := func() {
 			report(t, b, Failure)
@@ -70,9 +70,9 @@ func TestSustainedIsToldOncePerOutage(t *testing.T) {
 			report(t, b, Success)
 		}
 		outage()
-		require.Equal(t, []string{"0s at 30s"}, heard, "at 20 s it is not more than two intervals")
+		require.Equal(t, []string{"failures 0s at 30s"}, heard, "at 20 s it is not more than two intervals")
 		outage()
-		require.Equal(t, []string{"0s at 30s", "1m0s at 1m30s"}, heard)
+		require.Equal(t, []string{"failures 0s at 30s", "failures 1m0s at 1m30s"}, heard)
 	})
 }
 

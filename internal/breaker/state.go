@@ -94,7 +94,7 @@ type Observer struct {
 	// closed, and since when. Nil: nobody listens.
 	Transition func(from, to State, reason Reason, openSince time.Time)
 	// Sustained reports, once per outage, that the breaker opened again after
-	// more than twice its ResetTimeout without being closed. Nil: nobody
-	// listens.
-	Sustained func(openSince time.Time)
+	// more than twice its ResetTimeout without being closed, and why it did.
+	// Nil: nobody listens.
+	Sustained func(reason Reason, openSince time.Time)
 }

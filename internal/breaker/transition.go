@@ -17,7 +17,7 @@ func (b *Breaker) open(reason Reason) {
 	b.enter(Open)
 	if again && !b.sustained && now.Sub(b.since) > 2*b.settings.ResetTimeout {
 		b.sustained = true
-		b.tellSustained(b.since)
+		b.tellSustained(b.reason, b.since)
 	}
 }
 
@@ -56,9 +56,9 @@ func (b *Breaker) tellTransition(from, to State, reason Reason, since time.Time)
 	}
 }
 
-func (b *Breaker) tellSustained(since time.Time) {
+func (b *Breaker) tellSustained(reason Reason, since time.Time) {
 	if tell := b.observer.Sustained; tell != nil {
-		b.events = append(b.events, func() { tell(since) })
+		b.events = append(b.events, func() { tell(reason, since) })
 	}
 }
 

@@ -85,19 +85,28 @@ func (c *Claim) Payload() (io.ReadCloser, error) {
 // whatever the store's limit. After an error the letter is still claimed,
 // unless only the last step failed: then it is resolved without the resolution's words.
 func (c *Claim) Resolve(result io.Reader, r Resolution) error {
-	return c.settle("resolve", func() error {
+	var resolved *Envelope
+	err := c.settle("resolve", func() (err error) {
 		if result != nil {
 			if err := c.keepResult(result); err != nil {
 				return fmt.Errorf("keep the result: %w", err)
 			}
 		}
-		return c.end(StatusResolved, r)
+		resolved, err = c.end(StatusResolved, r)
+		return err
 	})
+	if resolved != nil {
+		c.store.observer.Resolved(resolved)
+	}
+	return err
 }
 
 // Discard ends the claim by giving the letter up. It stays readable in discarded.
 func (c *Claim) Discard(r Resolution) error {
-	return c.settle("discard", func() error { return c.end(StatusDiscarded, r) })
+	return c.settle("discard", func() error {
+		_, err := c.end(StatusDiscarded, r)
+		return err
+	})
 }
 
 // Release puts the letter back to open. The update, when not nil, may change
@@ -145,8 +154,9 @@ func (c *Claim) settle(verb string, do func() error) error {
 
 // end moves the letter to its last folder. The words of the resolution are
 // prepared before and put into place after the move: the letter is never in
-// two folders, and an interruption cannot bring it back to open.
-func (c *Claim) end(status string, r Resolution) error {
+// two folders, and an interruption cannot bring it back to open. The result is
+// the letter as it ended, nil as long as it has not.
+func (c *Claim) end(status string, r Resolution) (*Envelope, error) {
 	if r.At.IsZero() {
 		r.At = time.Now()
 	}
@@ -154,20 +164,20 @@ func (c *Claim) end(status string, r Resolution) error {
 	e.Resolution = &r
 	data, err := e.encode()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	final, err := c.store.stageEnvelope(data, c.size, false)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer final.discard()
 	if err := c.move(status); err != nil {
-		return err
+		return nil, err
 	}
 	if err := c.store.place(final, c.store.path(status, fileName(c.id))); err != nil {
-		return err
+		return &e, err
 	}
-	return c.durable(status)
+	return &e, c.durable(status)
 }
 
 // rewrite replaces the file in claimed.

@@ -37,6 +37,7 @@ func (s *Store) Put(ctx context.Context, e *Envelope, body io.Reader) (id string
 		return "", fmt.Errorf("write dead letter: %w", err)
 	case written:
 		s.metrics.countWritten(e)
+		s.observer.Created(e)
 	}
 	return e.ID, nil
 }

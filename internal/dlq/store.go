@@ -33,6 +33,8 @@ type Options struct {
 	Logger *zap.Logger
 	// Registerer receives the metrics of dead letters; nil means there are none.
 	Registerer prometheus.Registerer
+	// Observer is told what becomes of letters; nil means nobody is.
+	Observer Observer
 }
 
 // Store is a folder of dead letters that this process alone writes to. Its
@@ -43,6 +45,7 @@ type Store struct {
 	keepPayloads bool
 	log          *zap.Logger
 	metrics      *metrics
+	observer     Observer
 
 	index    *index
 	jobs     *jobIndex
@@ -90,6 +93,7 @@ func Open(dir string, o Options) (*Store, error) {
 		dir:          dir,
 		keepPayloads: o.KeepPayloads,
 		log:          o.Logger,
+		observer:     o.Observer,
 		index:        newIndex(),
 		jobs:         newJobIndex(),
 		usage:        &usage{dir: dir, limit: o.MaxBytes},
@@ -102,6 +106,9 @@ func Open(dir string, o Options) (*Store, error) {
 	}
 	if s.log == nil {
 		s.log = zap.NewNop()
+	}
+	if s.observer == nil {
+		s.observer = nobody{}
 	}
 	if err = s.recover(); err == nil {
 		s.metrics, err = newMetrics(s, o.Registerer)
