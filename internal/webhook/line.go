@@ -22,6 +22,8 @@ const (
 	sumDigits = 8 // The checksum is a CRC-32 of everything behind it, in hexadecimal digits.
 	// maxLine bounds a line, in bytes; what is longer is damaged.
 	maxLine = maxEvent + 4<<10
+	// maxNumber bounds a number: no stream comes to it, and adding to it does not overflow.
+	maxNumber = 1 << 62
 )
 
 // encodeLine writes an event as a line, its end included.
@@ -53,7 +55,7 @@ func decodeLine(text []byte) (line, bool) {
 	id, body, _ := bytes.Cut(rest, []byte(" "))
 	number, err := strconv.ParseUint(string(digits), 10, 64)
 	at, atErr := strconv.ParseInt(string(seconds), 10, 64)
-	if err != nil || atErr != nil || number == 0 || len(id) == 0 || len(body) == 0 {
+	if err != nil || atErr != nil || number == 0 || number > maxNumber || len(id) == 0 || len(body) == 0 {
 		return line{}, false
 	}
 	return line{number: number, at: time.Unix(at, 0), id: string(id), body: body}, true

@@ -28,7 +28,10 @@ func openProgress(path string) (*progress, error) {
 	if err != nil && n == 0 {
 		return &progress{file: f}, nil
 	}
-	number, _ := strconv.ParseUint(strings.TrimSpace(string(text[:n])), 10, 64) // Damaged: 0.
+	number, err := strconv.ParseUint(strings.TrimSpace(string(text[:n])), 10, 64)
+	if err != nil || number > maxNumber/2 {
+		number = 0 // Damaged.
+	}
 	return &progress{number: number, file: f}, nil
 }
 
