@@ -105,6 +105,12 @@ func serving(t *testing.T, upstream, more string, entry ...string) *proxyProcess
 
 func servingKind(t *testing.T, kind, upstream, more string, entry ...string) *proxyProcess {
 	t.Helper()
+	return servingIn(t, nil, kind, upstream, more, entry...)
+}
+
+// servingIn runs the proxy in an environment.
+func servingIn(t *testing.T, environ []string, kind, upstream, more string, entry ...string) *proxyProcess {
+	t.Helper()
 	p := &proxyProcess{t: t, log: newLogLines(), letters: filepath.Join(t.TempDir(), "letters"), ended: make(chan int, 1)}
 	path := file(t, "config.yaml", fmt.Sprintf(`
 admin: {listen: "127.0.0.1:0"}
@@ -116,7 +122,7 @@ providers:
 	ctx, cancel := context.WithCancel(context.Background())
 	p.signal = cancel
 	go func() {
-		p.ended <- run(ctx, []string{"serve", "--config", path}, nil, strings.NewReader(""), io.Discard, p.log)
+		p.ended <- run(ctx, []string{"serve", "--config", path}, environ, strings.NewReader(""), io.Discard, p.log)
 	}()
 	own := &http.Transport{ForceAttemptHTTP2: true} // where the proxy serves TLS
 	p.client = &http.Client{Transport: own}
