@@ -28,7 +28,7 @@ func TestTheWebhookTellsOfLettersAndCircuits(t *testing.T) {
 		}
 	}
 	events := make(chan event, 10)
-	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		if err := verifier.Verify(body, r.Header); err != nil {
 			t.Error(err)

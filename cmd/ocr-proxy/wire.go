@@ -149,10 +149,10 @@ func breakerObserver(c config.Provider, log *zap.Logger, tell *announcer) breake
 	return breaker.Observer{
 		Transition: func(from, to breaker.State, reason breaker.Reason, since time.Time) {
 			log.Warn("breaker", zap.Stringer("from", from), zap.Stringer("to", to), zap.String("why", string(reason)), zap.Time("since", since))
-			switch breaker.Closed {
-			case from:
+			if from == breaker.Closed {
 				announce(webhook.BreakerOpened, reason, since)
-			case to:
+			}
+			if to == breaker.Closed {
 				announce(webhook.BreakerClosed, reason, since)
 			}
 		},

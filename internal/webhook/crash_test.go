@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -52,7 +53,7 @@ func TestAKilledProcessLosesNothing(t *testing.T) {
 		require.NoError(t, child.Start())
 		lines := bufio.NewScanner(out)
 		for n := 0; lines.Scan(); n++ {
-			told[fmt.Sprint(round)+" "+lines.Text()] = true
+			told[strconv.Itoa(round)+" "+lines.Text()] = true
 			if n == 200*(round+1) {
 				require.NoError(t, child.Process.Kill())
 			}

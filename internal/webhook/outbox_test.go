@@ -3,11 +3,11 @@ package webhook
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -65,7 +65,7 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 		408: {2, 1, 0}, 429: {2, 1, 0}, 500: {2, 1, 0}, 502: {2, 1, 0}, 503: {2, 1, 0}, 599: {2, 1, 0},
 		410: {1, 0, 0},
 	} {
-		t.Run(fmt.Sprint(status), func(t *testing.T) {
+		t.Run(strconv.Itoa(status), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := receive(t, func(n int, w http.ResponseWriter, _ *http.Request) {
 					w.Header().Set("Location", "http://elsewhere.example/")
@@ -106,7 +106,7 @@ func TestWaitsGrowAndHintsAreKept(t *testing.T) {
 		for _, d := range h.deliveries() {
 			after = append(after, d.after.String())
 			signatures = append(signatures, d.header.Get("Webhook-Signature"))
-			require.Equal(t, fmt.Sprint(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).Add(d.after).Unix()), d.header.Get("Webhook-Timestamp"), "the time of the attempt, so that the receiver may refuse old ones")
+			require.Equal(t, strconv.FormatInt(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).Add(d.after).Unix(), 10), d.header.Get("Webhook-Timestamp"), "the time of the attempt, so that the receiver may refuse old ones")
 		}
 		require.Equal(t, []string{"0s", "1s", "3s", "24s", "32s"}, after, "1 s, 2 s, the hint of 20 s and a second of jitter, 8 s")
 		require.NotEqual(t, signatures[0], signatures[1])
@@ -127,7 +127,7 @@ func TestEventsArriveInOrder(t *testing.T) {
 		require.Len(t, got, 20)
 		for i, d := range got {
 			e := d.event(t)
-			require.Equal(t, fmt.Sprint(i), string(e.Data))
+			require.Equal(t, strconv.Itoa(i), string(e.Data))
 			require.EqualValues(t, i+1, e.Sequence)
 		}
 		require.LessOrEqual(t, h.network.Dials(), 1, "one connection for all")

@@ -45,7 +45,7 @@ type queue struct {
 
 // openQueue makes the queue in dir ready. Events are always written to a new segment, never behind what a crash may have torn.
 func openQueue(dir string, limit int64) (*queue, error) {
-	if err := os.MkdirAll(dir, folderMode); err != nil {
+	if err := os.MkdirAll(dir, folderMode); err != nil { //nolint:gosec // the operator names the folder
 		return nil, err
 	}
 	done, err := openProgress(filepath.Join(dir, "done"))

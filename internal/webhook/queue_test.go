@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -53,7 +54,7 @@ func drain(t testing.TB, q *queue) (names []string, lost int) {
 
 func numbered(from, to int) (names []string) {
 	for i := from; i <= to; i++ {
-		names = append(names, fmt.Sprint(i))
+		names = append(names, strconv.Itoa(i))
 	}
 	return names
 }
@@ -66,7 +67,7 @@ func TestQueueOverManySegmentsAndStarts(t *testing.T) {
 		require.NoError(t, err)
 		for range 100 {
 			n++
-			add(t, q, fmt.Sprint(n))
+			add(t, q, strconv.Itoa(n))
 		}
 		require.Greater(t, len(files(t, dir)), 3)
 		for range 60 {
@@ -100,7 +101,7 @@ func TestQueueOverManySegmentsAndStarts(t *testing.T) {
 func TestAFullQueueHasRoomAgainWhenEventsAreDone(t *testing.T) {
 	q := newQueue(t, t.TempDir(), 8<<10)
 	n := 0
-	for put(q, fmt.Sprint(n)) == nil {
+	for put(q, strconv.Itoa(n)) == nil {
 		n++
 	}
 	require.ErrorIs(t, put(q, "more"), errFull)
@@ -111,7 +112,7 @@ func TestAFullQueueHasRoomAgainWhenEventsAreDone(t *testing.T) {
 		require.True(t, ok)
 		require.NoError(t, q.finish(l.number))
 	}
-	add(t, q, fmt.Sprint(n))
+	add(t, q, strconv.Itoa(n))
 	names, lost := drain(t, q)
 	require.Equal(t, numbered(n/2, n), names)
 	require.Zero(t, lost)
@@ -158,7 +159,7 @@ func TestDamage(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "q")
 			q := newQueue(t, dir, 8<<10)
 			for i := range events {
-				add(t, q, fmt.Sprint(i+1))
+				add(t, q, strconv.Itoa(i+1))
 			}
 			require.NoError(t, q.close())
 			segments, err := filepath.Glob(filepath.Join(dir, "*"+segmentSuffix))
@@ -195,7 +196,7 @@ func TestFilesThatAreCutWhileTheyAreRead(t *testing.T) {
 	dir := t.TempDir()
 	q := newQueue(t, dir, 1<<20)
 	for i := range 1000 {
-		add(t, q, fmt.Sprint(i+1))
+		add(t, q, strconv.Itoa(i+1))
 	}
 	l, _, _, err := q.next()
 	require.NoError(t, err)
@@ -219,7 +220,7 @@ func TestAFolderThatIsRemovedWhileItIsUsed(t *testing.T) {
 	add(t, q, "1")
 	require.NoError(t, os.RemoveAll(dir))
 	for i := range 3 {
-		add(t, q, fmt.Sprint(i+2))
+		add(t, q, strconv.Itoa(i+2))
 	}
 	names, lost := drain(t, q)
 	require.Equal(t, 4, len(names)+lost)
@@ -277,7 +278,7 @@ func TestReadingWhileManyWrite(t *testing.T) {
 		require.Equal(t, number, l.number)
 		number++
 		w, i, _ := strings.Cut(strings.TrimPrefix(l.id, "id-"), "-")
-		require.Equal(t, fmt.Sprint(next[w]), i, "what one goroutine told comes in its order")
+		require.Equal(t, strconv.Itoa(next[w]), i, "what one goroutine told comes in its order")
 		next[w]++
 		require.NoError(t, q.finish(l.number))
 	}

@@ -85,7 +85,7 @@ func (r *receiver) post(ctx context.Context, l line) attempt {
 func (r *receiver) request(ctx context.Context, l line, now time.Time) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.shown(), bytes.NewReader(l.body))
 	if err != nil {
-		return nil, fmt.Errorf("make the request to %s", r.shown()) //nolint:errorlint // The cause may name the address.
+		return nil, fmt.Errorf("make the request to %s", r.shown()) // The cause may name the address.
 	}
 	req.URL = r.url
 	if u := r.url.User; u != nil {

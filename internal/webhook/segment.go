@@ -34,7 +34,7 @@ func (s segment) path(dir string) string {
 // create makes the file, and the folder if it has gone.
 func (s segment) create(dir string) (*os.File, error) {
 	make := func() (*os.File, error) {
-		return os.OpenFile(s.path(dir), os.O_CREATE|os.O_EXCL|os.O_WRONLY, fileMode) //nolint:gosec // the operator names the folder
+		return os.OpenFile(s.path(dir), os.O_CREATE|os.O_EXCL|os.O_WRONLY, fileMode)
 	}
 	f, err := make()
 	if errors.Is(err, fs.ErrNotExist) && os.MkdirAll(dir, folderMode) == nil {
@@ -88,7 +88,7 @@ func recoverSegments(dir string) (all []segment, last uint64, err error) {
 }
 
 func (s segment) last(dir string) (uint64, error) {
-	f, err := os.Open(s.path(dir)) //nolint:gosec // the operator names the folder
+	f, err := os.Open(s.path(dir))
 	if err != nil {
 		return 0, err
 	}
@@ -106,7 +106,7 @@ type tail struct {
 }
 
 func openTail(dir string, first uint64, committed func() int64) (*tail, error) {
-	f, err := os.Open(segment{first: first}.path(dir)) //nolint:gosec // the operator names the folder
+	f, err := os.Open(segment{first: first}.path(dir))
 	if err != nil {
 		return nil, err
 	}

@@ -25,7 +25,7 @@ type RefusedAddressError struct {
 
 // Error names the address.
 func (e *RefusedAddressError) Error() string {
-	return fmt.Sprintf("%s is a link-local, multicast or unspecified address, which a webhook never calls", e.Address)
+	return e.Address + " is a link-local, multicast or unspecified address, which a webhook never calls"
 }
 
 // NewTransport is the way to a receiver: few connections, and none to an address that [RefusedAddressError] describes, whatever name led to
