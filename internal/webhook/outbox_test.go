@@ -206,6 +206,26 @@ func TestGoneStopsUntilTheNextStart(t *testing.T) {
 	})
 }
 
+func TestGoneStopsTheOtherStreamToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := receive(t, func(_ int, w http.ResponseWriter, r *http.Request) {
+			if r.ContentLength > 1000 {
+				w.WriteHeader(http.StatusGone)
+				return
+			}
+			time.Sleep(time.Second)
+		})
+		b := openBox(t, t.TempDir(), h, nil)
+		for i := range 3 {
+			b.emit(t, BreakerOpened, i)
+		}
+		b.emit(t, LetterCreated, strings.Repeat("x", 1000))
+		settle(time.Minute)
+		require.Len(t, h.deliveries(), 2, "the alert that was under way, and the letter")
+		require.EqualValues(t, 3, b.Backlog())
+	})
+}
+
 func TestAHangingReceiverHoldsNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := receive(t, func(_ int, _ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })

@@ -3,6 +3,7 @@ package webhook
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -344,4 +345,22 @@ func TestLines(t *testing.T) {
 		_, ok := decodeLine(harmed)
 		require.False(t, ok, "byte %d", i)
 	}
+}
+
+// An event may come between the reader's last look at a segment and its leaving it.
+func TestASegmentThatGrowsIsNotLeft(t *testing.T) {
+	q := newQueue(t, t.TempDir(), 1<<20)
+	add(t, q, "1")
+	_, err := q.read()
+	require.NoError(t, err)
+	_, err = q.read()
+	require.ErrorIs(t, err, io.EOF)
+	require.NoError(t, q.finish(1))
+	add(t, q, "2")
+	lost, err := q.leave()
+	require.NoError(t, err)
+	require.Zero(t, lost)
+	names, lost2 := drain(t, q)
+	require.Equal(t, []string{"2"}, names)
+	require.Zero(t, lost2)
 }
