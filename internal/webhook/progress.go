@@ -26,7 +26,9 @@ func openProgress(path string) (*progress, error) {
 	text := make([]byte, progressDigits+1)
 	n, err := io.ReadFull(f, text)
 	if err != nil && n == 0 {
-		return &progress{file: f}, nil
+		p := &progress{file: f}
+		_ = p.save() // Takes the room while there is some, so that a disk that fills up later takes every number.
+		return p, nil
 	}
 	number, err := strconv.ParseUint(strings.TrimSpace(string(text[:n])), 10, 64)
 	if err != nil || number > maxNumber/2 {

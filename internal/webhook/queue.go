@@ -22,6 +22,8 @@ const (
 	maxSegment = 4 << 20
 	// segmentShare is the part of a small queue's bound that a segment has at most, so that what is done makes room in time.
 	segmentShare = 8
+	// idleSegment is the size from which a segment without a backlog is not kept for what comes, in bytes.
+	idleSegment = 64 << 10
 )
 
 // queue is a stream of numbered events on disk: a folder of segments to whose end lines are written, and the number of the last event that
@@ -95,7 +97,7 @@ func (q *queue) append(id string, at time.Time, e event) error {
 
 // ready makes sure that there is a segment to write to; mu is held.
 func (q *queue) ready() error {
-	if q.writing != nil && q.segments[len(q.segments)-1].size >= min(maxSegment, q.limit/segmentShare) {
+	if q.writing != nil && q.segments[len(q.segments)-1].size >= q.atMost(maxSegment) {
 		q.seal()
 	}
 	if q.writing != nil {
@@ -109,6 +111,9 @@ func (q *queue) ready() error {
 	q.writing, q.segments = f, append(q.segments, s)
 	return nil
 }
+
+// atMost is that size, or less for a small queue.
+func (q *queue) atMost(size int64) int64 { return min(size, q.limit/segmentShare) }
 
 // seal ends the segment that is written to; mu is held.
 func (q *queue) seal() {
@@ -155,7 +160,32 @@ func (q *queue) next() (l line, lost uint64, ok bool, err error) {
 			return l, lost, true, nil
 		}
 	}
+	q.tidy()
 	return line{}, lost, false, nil
+}
+
+// tidy removes the segments when nothing waits in them, but not at every moment of a quiet day.
+func (q *queue) tidy() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed || q.done.number != q.last || q.writing != nil && len(q.segments) == 1 && q.segments[0].size < q.atMost(idleSegment) {
+		return
+	}
+	q.clear()
+}
+
+// clear removes all segments of a queue without a backlog; mu is held. Not without a note of progress: the next start would give the same
+// numbers once more. A file that cannot be removed is read over at the next start.
+func (q *queue) clear() {
+	if len(q.segments) == 0 || q.done.save() != nil {
+		return
+	}
+	q.seal()
+	q.closeReading()
+	for _, s := range q.segments {
+		_ = s.remove(q.dir)
+	}
+	q.segments = nil
 }
 
 // read is the next line of the oldest segment. The error is [io.EOF] where there is no further one.
@@ -214,7 +244,7 @@ func (q *queue) leave() (lost uint64, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.segments) == 0 {
-		return q.giveUp(q.last), q.done.save()
+		return q.giveUp(q.last), nil
 	}
 	old := q.segments[0]
 	if q.reading != nil && !q.reading.short && q.reading.offset < old.size {
@@ -228,7 +258,8 @@ func (q *queue) leave() (lost uint64, err error) {
 	}
 	q.closeReading()
 	q.segments = slices.Delete(q.segments, 0, 1)
-	return lost, errors.Join(q.done.save(), old.remove(q.dir))
+	_ = q.done.save() // Without it the next start takes what lies before the oldest segment as done with.
+	return lost, old.remove(q.dir)
 }
 
 func (q *queue) closeReading() {
@@ -256,11 +287,8 @@ func (q *queue) close() error {
 	q.closed = true
 	q.seal()
 	q.closeReading()
-	var errs []error
-	if q.done.number == q.last && q.done.save() == nil {
-		for _, s := range q.segments {
-			errs = append(errs, s.remove(q.dir))
-		}
+	if q.done.number == q.last {
+		q.clear()
 	}
-	return errors.Join(append(errs, q.done.close())...)
+	return q.done.close()
 }

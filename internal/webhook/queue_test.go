@@ -119,6 +119,32 @@ func TestAFullQueueHasRoomAgainWhenEventsAreDone(t *testing.T) {
 	require.Zero(t, lost)
 }
 
+func TestWhatIsDoneMakesRoom(t *testing.T) {
+	dir := t.TempDir()
+	q := newQueue(t, dir, 1<<20)
+	add(t, q, "1")
+	drain(t, q)
+	require.Len(t, files(t, dir), 2, "a small segment is kept for what comes")
+	for range 5 {
+		add(t, q, strings.Repeat("x", 40_000))
+	}
+	drain(t, q)
+	require.Len(t, files(t, dir), 1, "a big one is not")
+
+	add(t, q, strings.Repeat("x", 450_000))
+	require.ErrorIs(t, put(q, strings.Repeat("y", 200_000)), errFull)
+	l, _, _, err := q.next()
+	require.NoError(t, err)
+	require.NoError(t, q.finish(l.number))
+	again := newQueue(t, dir, 1<<20) // As after a kill: the event is done with, but lies there.
+	require.Len(t, files(t, dir), 2)
+	drain(t, again)
+	require.NoError(t, put(again, strings.Repeat("y", 450_000)))
+	names, lost := drain(t, again)
+	require.Len(t, names, 1)
+	require.Zero(t, lost)
+}
+
 // Damage costs the events that it hits, and no others.
 func TestDamage(t *testing.T) {
 	const events = 30
