@@ -18,6 +18,7 @@ import (
 	"github.com/ocr-proxy/ocr-proxy/internal/proxy"
 	"github.com/ocr-proxy/ocr-proxy/internal/spool"
 	"github.com/ocr-proxy/ocr-proxy/internal/webhook"
+	"github.com/ocr-proxy/ocr-proxy/internal/watch"
 )
 
 // described is a prometheus.Registerer that notes which metrics it is given, with their labels.
@@ -49,6 +50,7 @@ func (d described) Unregister(prometheus.Collector) bool { return true }
 func TestREADMEHasEveryMetricWithItsLabels(t *testing.T) {
 	registered := described{}
 	proxy.NewMetrics(registered)
+	watch.NewMetrics(registered)
 	breaker.NewMetrics(registered)
 	pace.NewMetrics(registered)
 	webhook.NewMetrics(registered)

@@ -21,9 +21,11 @@ import (
 
 	"github.com/ocr-proxy/ocr-proxy/config"
 	"github.com/ocr-proxy/ocr-proxy/internal/admin"
+	"github.com/ocr-proxy/ocr-proxy/internal/classify"
 	"github.com/ocr-proxy/ocr-proxy/internal/dlq"
 	"github.com/ocr-proxy/ocr-proxy/internal/proxy"
 	"github.com/ocr-proxy/ocr-proxy/internal/spool"
+	"github.com/ocr-proxy/ocr-proxy/internal/watch"
 	"github.com/ocr-proxy/ocr-proxy/internal/webhook"
 )
 
@@ -319,10 +321,20 @@ func (s *server) states() []admin.Account {
 		all = append(all, admin.Account{
 			Name: a.Name, Kind: a.Provider.Name, Upstream: a.Upstream.Redacted(), InFlight: a.Purse.InProgress(),
 			Breaker: admin.Breaker{State: circuit.State.String(), Reason: string(circuit.Reason), OpenSeconds: circuit.OpenFor.Seconds()},
-			Paused:  paused,
+			Paused:  paused, LastHour: lastHour(a.Watch.Hour()),
 		})
 	}
 	return all
+}
+
+func lastHour(m watch.Minute) admin.Hour {
+	h := admin.Hour{Requests: m.Requests, DeadLettered: m.DeadLettered, Attempts: map[string]int{}}
+	for _, class := range classify.Classes() {
+		if n := m.Of(class); n > 0 {
+			h.Attempts[class.String()] = n
+		}
+	}
+	return h
 }
 
 // close gives back what open took. It may be called at any point of open's work.

@@ -24,6 +24,7 @@ import (
 	"github.com/ocr-proxy/ocr-proxy/internal/proxy"
 	"github.com/ocr-proxy/ocr-proxy/internal/retry"
 	"github.com/ocr-proxy/ocr-proxy/internal/spool"
+	"github.com/ocr-proxy/ocr-proxy/internal/watch"
 	"github.com/ocr-proxy/ocr-proxy/internal/webhook"
 )
 
@@ -54,6 +55,7 @@ type shared struct {
 	requests *proxy.Metrics
 	breakers *breaker.Metrics
 	gates    *pace.Metrics
+	watches  *watch.Metrics
 	copies   *proxy.Buffers
 	calls    *calls.Table
 	seed     maphash.Seed
@@ -62,7 +64,7 @@ type shared struct {
 func newShared(ending context.Context, cfg *config.Config, environ []string, logger *zap.Logger, reg prometheus.Registerer, bodies *spool.Pool, sink proxy.Sink) *shared {
 	return &shared{
 		log: logger, tell: new(announcer), environ: environ, bodies: bodies, maxBody: int64(cfg.Body.MaxBytes), sink: sink, version: cfg.DeadLetters.ProcessingVersion, ending: ending,
-		requests: proxy.NewMetrics(reg), breakers: breaker.NewMetrics(reg), gates: pace.NewMetrics(reg),
+		requests: proxy.NewMetrics(reg), breakers: breaker.NewMetrics(reg), gates: pace.NewMetrics(reg), watches: watch.NewMetrics(reg),
 		calls:  calls.New(calls.Limits{TTL: cfg.Rescue.TTL, MaxBytes: int64(cfg.Rescue.MaxBytes)}),
 		copies: proxy.NewBuffers(copySize, copyBuffers), seed: maphash.MakeSeed(),
 	}
@@ -92,7 +94,10 @@ func (s *shared) account(ctx context.Context, c config.Provider) (*proxy.Account
 		policies[operation] = policy(c.Retry.For(operation))
 	}
 	purse := new(retry.Purse)
-	breakers := breaker.NewGroup(c.Name, breakerSettings(c), maxCredentials, breakerObserver(c, s.log, s.tell))
+	watched := watch.New(watch.Options{Name: c.Name, Kind: c.Kind, Emitter: s.tell, Log: s.log, Metrics: s.watches})
+	var breakers *breaker.Group
+	breakers = breaker.NewGroup(c.Name, breakerSettings(c), maxCredentials,
+		breakerObserver(c, s.log, s.tell, func() { watched.Turn(circuitOf(breakers.Snapshot().State)) }))
 	gates := pace.NewGates(c.Name, scopes, pace.Settings{MaxPause: max(c.Retry.TotalBudget, c.Retry.CapDelay), Smear: smear})
 	s.breakers.Add(breakers)
 	s.gates.Add(gates)
@@ -102,7 +107,7 @@ func (s *shared) account(ctx context.Context, c config.Provider) (*proxy.Account
 		Rules:  rules, Injection: injection(c.InjectToken), RepairPages: c.RepairPages, Idempotency: proxy.Idempotency{Header: c.IdempotencyHeader, Bare: !c.IdempotencyQuoted}, Credential: secret,
 		Breakers: breakers, HoldOpen: c.Breaker.OnOpen == "wait", Gates: gates, TripOnThrottle: c.Breaker.OnThrottle == "trip", Purse: purse,
 		Calls: s.calls, Jobs: s.jobs, Transport: proxy.NewTransport(roots), GRPCTransport: proxy.NewGRPCTransport(roots), Bodies: s.bodies, MaxBody: s.maxBody, CopyBuffers: s.copies, Sink: s.sink, Version: s.version,
-		Metrics: s.requests.Account(c.Name, c.Kind, purse), Log: s.log, ErrorLog: log.New(io.Discard, "", 0), Ending: s.ending, Seed: s.seed,
+		Metrics: s.requests.Account(c.Name, c.Kind, purse), Watch: watched, Log: s.log, ErrorLog: log.New(io.Discard, "", 0), Ending: s.ending, Seed: s.seed,
 	}, nil
 }
 
@@ -140,14 +145,28 @@ func breakerSettings(c config.Provider) breaker.Settings {
 	}
 }
 
-// breakerObserver logs and announces what the circuits of an account do. A failed probe is no news: its circuit has been open all along.
-func breakerObserver(c config.Provider, log *zap.Logger, tell *announcer) breaker.Observer {
+// circuitOf is a breaker's state in the words of the watch.
+func circuitOf(s breaker.State) watch.Circuit {
+	switch s {
+	case breaker.Open:
+		return watch.Open
+	case breaker.HalfOpen:
+		return watch.HalfOpen
+	case breaker.Closed:
+	}
+	return watch.Closed
+}
+
+// breakerObserver logs and announces what the circuits of an account do, and calls turned after each change. A failed probe is no news: its
+// circuit has been open all along.
+func breakerObserver(c config.Provider, log *zap.Logger, tell *announcer, turned func()) breaker.Observer {
 	log = log.With(zap.String("provider", c.Name))
 	announce := func(event string, reason breaker.Reason, since time.Time) {
 		_ = tell.Emit(event, time.Now(), circuit{Account: c.Name, Kind: c.Kind, Reason: reason, Since: since.UTC()}) // a loss has been logged
 	}
 	return breaker.Observer{
 		Transition: func(from, to breaker.State, reason breaker.Reason, since time.Time) {
+			turned()
 			log.Warn("breaker", zap.Stringer("from", from), zap.Stringer("to", to), zap.String("why", string(reason)), zap.Time("since", since))
 			if from == breaker.Closed {
 				announce(webhook.BreakerOpened, reason, since)

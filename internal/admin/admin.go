@@ -28,6 +28,14 @@ type Account struct {
 	InFlight int64              `json:"in_flight"`
 	Breaker  Breaker            `json:"breaker"`
 	Paused   map[string]float64 `json:"paused_seconds"` // by operation; empty when nothing is held
+	LastHour Hour               `json:"last_hour"`
+}
+
+// Hour is what an account did in the last hour.
+type Hour struct {
+	Requests     int            `json:"requests"`
+	DeadLettered int            `json:"dead_lettered"`
+	Attempts     map[string]int `json:"attempts"` // by class; without those that did not occur
 }
 
 // Breaker is the state of an account's circuit, the worst where there are several.

@@ -86,7 +86,7 @@ func TestAccounts(t *testing.T) {
 	require.Equal(t, "application/json", w.Header().Get("Content-Type"))
 	require.Equal(t, "no-store", w.Header().Get("Cache-Control"))
 	require.JSONEq(t, `{"providers":[{"name":"acct","kind":"textract","upstream":"https://up.example","in_flight":2,
-		"breaker":{"state":"open","reason":"failures","open_seconds":1.5},"paused_seconds":{"op":3}}]}`, w.Body.String())
+		"breaker":{"state":"open","reason":"failures","open_seconds":1.5},"paused_seconds":{"op":3},"last_hour":{"requests":0,"dead_lettered":0,"attempts":null}}]}`, w.Body.String())
 }
 
 func TestQuit(t *testing.T) {

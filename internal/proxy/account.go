@@ -25,6 +25,7 @@ import (
 	"github.com/ocr-proxy/ocr-proxy/internal/provider"
 	"github.com/ocr-proxy/ocr-proxy/internal/retry"
 	"github.com/ocr-proxy/ocr-proxy/internal/spool"
+	"github.com/ocr-proxy/ocr-proxy/internal/watch"
 )
 
 // Ambiguity says what to do when the provider may have done the work of an attempt although no answer says so.
@@ -110,6 +111,7 @@ type Account struct {
 	Sink        Sink
 	Version     string // the default processing version of dead letters
 	Metrics     *AccountMetrics
+	Watch       *watch.Account // notices trouble that people must hear of; nil: nothing does
 	Log         *zap.Logger
 	ErrorLog    *log.Logger // for the standard library, whose remarks the request's own line makes with everything around it
 	// Ending ends when the proxy's time to drain is over, with ErrShutdown as its cause: whatever waits or runs then is told so and buried. It is

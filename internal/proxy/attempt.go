@@ -109,6 +109,9 @@ func (x *exchange) judge(seen classify.Attempt, told *answer) classify.Verdict {
 func (x *exchange) settle(record *attempt, permit *permit) {
 	permit.done(x.account.result(record.verdict))
 	x.account.Metrics.attempt(x.op.Name, record.verdict.Class, record.duration)
+	if !record.verdict.Aside {
+		x.account.Watch.Attempt(record.verdict.Class, record.verdict.Code)
+	}
 }
 
 // result is the breaker's view of a verdict.

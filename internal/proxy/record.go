@@ -30,6 +30,7 @@ func (x *exchange) report() {
 	}
 	total := time.Since(x.start)
 	a.Metrics.request(x, total)
+	a.Watch.Request(x.letter != "")
 	x.log(total)
 }
 

@@ -8,15 +8,13 @@ import (
 	"time"
 )
 
-// The kinds of events that the proxy knows.
+// The kinds of events about letters and circuits. Those about accounts in trouble are named by package watch.
 const (
-	LetterCreated      = letterKinds + "created"  // Data: the letter.
-	LetterResolved     = letterKinds + "resolved" // Data: the letter with its resolution.
-	BreakerOpened      = "breaker.opened"
-	BreakerSustained   = "breaker.sustained"
-	BreakerClosed      = "breaker.closed"
-	ErrorsSpike        = "errors.spike"
-	CredentialsRefused = "credentials.refused"
+	LetterCreated    = letterKinds + "created"  // Data: the letter.
+	LetterResolved   = letterKinds + "resolved" // Data: the letter with its resolution.
+	BreakerOpened    = "breaker.opened"
+	BreakerSustained = "breaker.sustained"
+	BreakerClosed    = "breaker.closed"
 )
 
 // letterKinds begins the kinds of events that are delivered as a stream of their own.
