@@ -17,8 +17,8 @@ import (
 	"github.com/ocr-proxy/ocr-proxy/internal/pace"
 	"github.com/ocr-proxy/ocr-proxy/internal/proxy"
 	"github.com/ocr-proxy/ocr-proxy/internal/spool"
-	"github.com/ocr-proxy/ocr-proxy/internal/webhook"
 	"github.com/ocr-proxy/ocr-proxy/internal/watch"
+	"github.com/ocr-proxy/ocr-proxy/internal/webhook"
 )
 
 // described is a prometheus.Registerer that notes which metrics it is given, with their labels.
