@@ -27,7 +27,7 @@ type Claim struct {
 	settled bool
 }
 
-// Claim takes an open letter. The error wraps [fs.ErrNotExist] when it is not
+// Claim takes an open letter; that is durable when it returns. The error wraps [fs.ErrNotExist] when it is not
 // open, be it that another has it, [ErrInvalidID] when id is none,
 // [ErrUnreadable] when the file is damaged (it is then in quarantine),
 // [ErrUnread] when it cannot be read now (it is still open) and [fs.ErrClosed] after Close.
@@ -59,7 +59,25 @@ func (s *Store) Claim(id string) (*Claim, error) {
 		s.setAside(StatusClaimed, name, err)
 		return nil, fmt.Errorf("claim dead letter %s: %w", id, err)
 	}
-	return &Claim{store: s, id: id, envelope: e, size: size}, nil
+	c := &Claim{store: s, id: id, envelope: e, size: size}
+	if err := c.claimed(); err != nil {
+		return nil, fmt.Errorf("claim dead letter %s: %w", id, err)
+	}
+	return c, nil
+}
+
+// claimed makes the claim durable, before anything is done that must be
+// remembered after a crash. One that cannot be made so is taken back.
+func (c *Claim) claimed() error {
+	s := c.store
+	err := s.folders.commit(s.path(StatusClaimed))
+	if err == nil {
+		err = s.folders.commit(s.path(StatusOpen))
+	}
+	if err != nil && c.move(StatusOpen) == nil {
+		s.index.add(c.envelope)
+	}
+	return err
 }
 
 // Envelope is the letter as it was when it was claimed. It belongs to the

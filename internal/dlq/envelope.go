@@ -9,6 +9,7 @@ package dlq
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -58,7 +59,7 @@ type Envelope struct {
 	RetryCount int `json:"retry_count"`
 	// ClassChanged is true when the tries did not all fail in the same class.
 	ClassChanged bool `json:"class_changed"`
-	// Ambiguous is true when the provider may have done the work all the same.
+	// Ambiguous is true when the provider may have done the work all the same, at whichever try.
 	Ambiguous bool `json:"ambiguous"`
 	// RawPayloadRef leads to the request body, relative to the store; empty when no payload is kept. Put sets it.
 	RawPayloadRef string `json:"raw_payload_ref"`
@@ -138,7 +139,7 @@ type Job struct {
 type Replay struct {
 	// At is when the replay ended.
 	At time.Time `json:"at"`
-	// Outcome is the outcome of the replayed request.
+	// Outcome is the outcome of the replayed request, [ReplayInterrupted] or [ReplayNotKept].
 	Outcome string `json:"outcome"`
 	// ErrorClass is the class of its last answer.
 	ErrorClass string `json:"error_class"`
@@ -222,6 +223,43 @@ func milliseconds(v float64) float64 {
 // not replace what an earlier one found out.
 func (e *Envelope) repeat(again *Envelope) {
 	e.Occurrences++
+	e.learn(again)
+}
+
+// Replayed records that the letter was sent again and failed as again tells:
+// its history grows, and what it says of the failure is what is known now.
+func (e *Envelope) Replayed(again *Envelope) {
+	e.addReplay(Replay{At: again.FailedAt, Outcome: again.Outcome, ErrorClass: again.ErrorClass, HTTPStatus: again.HTTPStatus})
+	e.learn(again)
+}
+
+// Interrupted records that the letter was in a replayer's hands that will not
+// say what became of it, for the reason that is given as the outcome of the
+// replay: the call may have been made and paid for.
+func (e *Envelope) Interrupted(at time.Time, outcome string) {
+	e.addReplay(Replay{At: at, Outcome: outcome, ErrorClass: e.ErrorClass})
+	e.Ambiguous = true
+}
+
+// The outcomes of replays that are none of a request's.
+const (
+	// ReplayInterrupted is of a replay whose process ended.
+	ReplayInterrupted = "interrupted"
+	// ReplayNotKept is of one whose answer was good and could not be stored.
+	ReplayNotKept = "not_kept"
+)
+
+// maxReplays bounds the history: beyond it the oldest entries go.
+const maxReplays = 200
+
+// addReplay leaves the list of whoever shares it as it is.
+func (e *Envelope) addReplay(r Replay) {
+	e.Replays = append(slices.Clip(e.Replays), r)
+	e.Replays = e.Replays[max(0, len(e.Replays)-maxReplays):]
+}
+
+// learn takes over what another failure of the same request tells.
+func (e *Envelope) learn(again *Envelope) {
 	e.FailedAt = again.FailedAt
 	if len(again.Attempts) == 0 && e.known() {
 		e.RetryNotBefore = later(e.RetryNotBefore, again.RetryNotBefore)
@@ -239,7 +277,7 @@ func (e *Envelope) repeat(again *Envelope) {
 	e.Attempts = again.Attempts
 	e.RetryCount = again.RetryCount
 	e.ClassChanged = again.ClassChanged
-	e.Ambiguous = again.Ambiguous
+	e.Ambiguous = e.Ambiguous || again.Ambiguous // a call that may have been done stays one
 	e.TraceID = again.TraceID
 	if again.Job != nil {
 		e.Job = again.Job

@@ -40,6 +40,11 @@ type entry struct {
 	series series
 	since  time.Time
 	key    hashKey
+	call   waitingCall
+}
+
+func newEntry(e *Envelope) *entry {
+	return &entry{series: seriesOf(e), since: e.FirstAttemptAt, key: keyOf(e), call: callOf(e)}
 }
 
 // index knows every open letter without a look at the disk.
@@ -48,14 +53,16 @@ type index struct {
 	open  map[string]*entry
 	byKey map[hashKey][]string // Usually one; more after a claimed letter came back to a newer one.
 	seen  map[series]struct{}  // Keeps a series at 0 instead of letting it vanish.
+
+	waiting *waitingCalls // Told of every letter that comes or goes.
 }
 
-func newIndex() *index {
-	return &index{open: map[string]*entry{}, byKey: map[hashKey][]string{}, seen: map[series]struct{}{}}
+func newIndex(waiting *waitingCalls) *index {
+	return &index{open: map[string]*entry{}, byKey: map[hashKey][]string{}, seen: map[series]struct{}{}, waiting: waiting}
 }
 
 func (x *index) add(e *Envelope) {
-	n := &entry{series: seriesOf(e), since: e.FirstAttemptAt, key: keyOf(e)}
+	n := newEntry(e)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.drop(e.ID)
@@ -65,7 +72,7 @@ func (x *index) add(e *Envelope) {
 // addIfAbsent adds a letter that was found on the disk, unless its writer has
 // added it by now. It tells whether it did.
 func (x *index) addIfAbsent(e *Envelope) bool {
-	n := &entry{series: seriesOf(e), since: e.FirstAttemptAt, key: keyOf(e)}
+	n := newEntry(e)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.open[e.ID] != nil {
@@ -80,6 +87,7 @@ func (x *index) put(id string, n *entry) {
 	x.seen[n.series] = struct{}{}
 	if n.key != (hashKey{}) {
 		x.byKey[n.key] = append(x.byKey[n.key], id)
+		x.waiting.add(n.call, 1)
 	}
 }
 
@@ -104,6 +112,9 @@ func (x *index) drop(id string) {
 		return
 	}
 	delete(x.open, id)
+	if n.key != (hashKey{}) {
+		x.waiting.add(n.call, -1)
+	}
 	rest := slices.DeleteFunc(x.byKey[n.key], func(other string) bool { return other == id })
 	if len(rest) == 0 {
 		delete(x.byKey, n.key)

@@ -46,8 +46,10 @@ type Store struct {
 	log          *zap.Logger
 	metrics      *metrics
 	observer     Observer
+	settled      []*Envelope // Resolved by Open and not announced; only before the store is in use.
 
 	index    *index
+	waiting  *waitingCalls
 	jobs     *jobIndex
 	salt     salt
 	usage    *usage
@@ -89,12 +91,14 @@ func Open(dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	waiting := newWaitingCalls()
 	s := &Store{
 		dir:          dir,
 		keepPayloads: o.KeepPayloads,
 		log:          o.Logger,
 		observer:     o.Observer,
-		index:        newIndex(),
+		index:        newIndex(waiting),
+		waiting:      waiting,
 		jobs:         newJobIndex(),
 		usage:        &usage{dir: dir, limit: o.MaxBytes},
 		folders:      newGroupCommit(syncFolder),
@@ -178,7 +182,7 @@ func (s *Store) emptyTmp() error {
 	return nil
 }
 
-// reopenClaimed puts back what a dead replayer had in its hands. Only this
+// reopenClaimed ends what a dead replayer had in its hands. Only this
 // process may claim, and it has only just begun.
 func (s *Store) reopenClaimed() error {
 	names, err := letterNames(s.path(StatusClaimed))
@@ -190,12 +194,11 @@ func (s *Store) reopenClaimed() error {
 			s.setAside(StatusClaimed, name, errors.New("the letter exists in another folder too"))
 			continue
 		}
-		if err := os.Rename(s.path(StatusClaimed, name), s.path(StatusOpen, name)); err != nil {
+		if err := s.settleInterrupted(name); err != nil {
 			return err
 		}
-		s.log.Warn("dead letter was claimed by a process that ended; it is open again", zap.String("file", name))
 	}
-	return errors.Join(syncFolder(s.path(StatusOpen)), syncFolder(s.path(StatusClaimed)))
+	return errors.Join(syncFolder(s.path(StatusOpen)), syncFolder(s.path(StatusResolved)), syncFolder(s.path(StatusClaimed)))
 }
 
 // exists tells whether a file of that name lies in one of the folders.
