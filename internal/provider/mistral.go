@@ -28,6 +28,7 @@ func mistral() *Provider {
 			"status", "failed_requests", "errors[].message",
 		},
 		Judge:     mistralJudge,
+		Charged:   mistralCharged,
 		Jobs:      mistralJobs(),
 		Pages:     mistralPages(),
 		Table:     mistralTable(),

@@ -3,6 +3,7 @@
 package provider
 
 import (
+	"io"
 	"net/http"
 
 	"github.com/ocr-proxy/ocr-proxy/internal/classify"
@@ -79,6 +80,8 @@ type Provider struct {
 	Batch *Batch
 	// Pages says how a call is made again for some pages of its document; nil: no call is.
 	Pages *Pages
+	// Charged reads from a request how many pages it is charged for; 0: the request does not tell. nil: none of the kind does.
+	Charged func(operation string, body io.Reader) int
 	// Jobs says how calls start jobs and follow them; nil: no call does.
 	Jobs *Jobs
 	// GRPC is the kind's gRPC form, for which its listeners take HTTP/2 in the clear, too; nil: it has none.

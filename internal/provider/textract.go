@@ -33,6 +33,7 @@ func textract() *Provider {
 			}
 			return classify.Fault{Codes: []string{"FAILED"}, Message: v.String("StatusMessage"), Job: true}, true
 		},
+		Charged: textractCharged,
 		Jobs:    textractJobs(),
 		Table:   awsTable(),
 		Problem: awsProblem,

@@ -34,6 +34,7 @@ func vision() *Provider {
 			"responses[].responses[].error.code", "responses[].responses[].error.message", "responses[].responses[].context.pageNumber"),
 		Judge:       visionJudge,
 		Batch:       visionBatch(),
+		Charged:     visionCharged,
 		Jobs:        visionJobs(),
 		Table:       visionTable(),
 		Problem:     googleProblem,

@@ -91,6 +91,10 @@ type Account struct {
 	// Idempotency is for kinds that know no token of their own; the zero value puts none in.
 	Idempotency Idempotency
 	Credential  *credential.Credential
+	// ReplayCredential is what replays are made with, since a worker's own credential is in no dead letter; nil: Credential.
+	ReplayCredential *credential.Credential
+	// Self is scheme, host and port of the listener, under which the result of a replay says where a job is polled; "": as the provider says.
+	Self string
 
 	Breakers       *breaker.Group
 	HoldOpen       bool // wait for an open circuit to close, within the budget, instead of refusing
@@ -109,7 +113,8 @@ type Account struct {
 	MaxBody     int64 // bytes; a larger request body is refused
 	CopyBuffers httputil.BufferPool
 	Sink        Sink
-	Version     string // the default processing version of dead letters
+	Letters     *dlq.OpenLetters // that a good answer resolves; nil: none does
+	Version     string           // the default processing version of dead letters
 	Metrics     *AccountMetrics
 	Watch       *watch.Account // notices trouble that people must hear of; nil: nothing does
 	Log         *zap.Logger

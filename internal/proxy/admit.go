@@ -66,7 +66,7 @@ func (x *exchange) admit() *refusal {
 	x.policy = a.Policy(x.op.Name)
 	x.policy.Total = x.limit(x.policy.Total)
 	x.circuit = a.circuitFor(r)
-	if problem := a.Credential.Refuses(r.Header); problem != "" {
+	if problem := x.credential.Refuses(r.Header); problem != "" {
 		return &refusal{status: http.StatusBadRequest, reason: "streaming_signature", message: problem}
 	}
 	if r.ContentLength > a.MaxBody {

@@ -80,7 +80,7 @@ func (x *exchange) recall(out *http.Request) (*http.Response, retry.Stop) {
 	case kept == nil:
 	case !kept.Buried:
 		return x.retell(out, kept, reasonRescued), retry.Continue
-	case kept.Lasting || x.circuit.wait() > 0:
+	case x.resent == nil && (kept.Lasting || x.circuit.wait() > 0): // a replay means that something has changed
 		return x.retell(out, kept, reasonBuried), retry.Continue
 	default:
 		kept.Release()

@@ -85,7 +85,7 @@ func (x *exchange) mend(last attempt, seen classify.Attempt, told *answer) bool 
 	}
 	ctx, cancel := context.WithDeadline(x.life(), x.deadline())
 	defer cancel()
-	return x.account.Credential.Mend(ctx, credential.Refusal{
+	return x.credential.Mend(ctx, credential.Refusal{
 		Status: seen.Status, Codes: Fault(x.account.Provider, seen, time.Now()).Codes, Header: seen.Header, Sent: x.sent,
 	})
 }
@@ -159,12 +159,12 @@ func (x *exchange) build(clock *clock, out *http.Request) (*http.Request, error)
 	req.GetBody = nil // a repetition is ours to decide and to count
 	req.TransferEncoding = nil
 	req.Body, req.ContentLength = x.open()
-	if x.account.Credential.PassesThrough() {
+	if x.credential.PassesThrough() {
 		return req, nil
 	}
 	req.Header = out.Header.Clone()
 	x.sent = req.Header
-	if err := x.account.Credential.Apply(clock.bare, credential.Attempt{Request: req, Sum256: x.sum256}); err != nil {
+	if err := x.credential.Apply(clock.bare, credential.Attempt{Request: req, Sum256: x.sum256}); err != nil {
 		return nil, &classify.CredentialError{Err: err}
 	}
 	return req, nil

@@ -28,6 +28,10 @@ func (x *exchange) bury() string {
 	defer cancel()
 	secrets := x.secrets()
 	envelope, body, err := x.envelope(secrets)
+	if err == nil && x.resent.about(envelope) {
+		_ = body.Close()
+		return x.resent.failed(envelope)
+	}
 	if err == nil {
 		var id string
 		id, err = x.put(ctx, envelope, body)
@@ -108,7 +112,7 @@ func (x *exchange) request() (dlq.Request, io.ReadCloser, error) {
 		Method: x.in.Method, Path: x.in.URL.EscapedPath(), Headers: map[string][]string{}, Token: x.token,
 		ContentType: x.in.Header.Get("Content-Type"),
 	}
-	own := x.account.Credential.Headers()
+	own := x.credential.Headers()
 	named := namedByConnection(x.in.Header)
 	for name, values := range x.in.Header {
 		carries := scrub.Header(name) || slices.ContainsFunc(own, func(s string) bool { return strings.EqualFold(s, name) })
@@ -120,6 +124,9 @@ func (x *exchange) request() (dlq.Request, io.ReadCloser, error) {
 		case scrub.Kept(name) && !named[http.CanonicalHeaderKey(name)]:
 			r.Headers[name] = values
 		}
+	}
+	if x.resent != nil {
+		r.Credentials = slices.Clone(x.resent.letter.Request.Credentials)
 	}
 	slices.Sort(r.Credentials)
 	var cut []string

@@ -10,6 +10,7 @@ import (
 	"github.com/ocr-proxy/ocr-proxy/internal/breaker"
 	"github.com/ocr-proxy/ocr-proxy/internal/calls"
 	"github.com/ocr-proxy/ocr-proxy/internal/classify"
+	"github.com/ocr-proxy/ocr-proxy/internal/credential"
 	"github.com/ocr-proxy/ocr-proxy/internal/fingerprint"
 	"github.com/ocr-proxy/ocr-proxy/internal/provider"
 	"github.com/ocr-proxy/ocr-proxy/internal/retry"
@@ -20,10 +21,12 @@ import (
 // exchange is one request of a worker's on its way through the proxy. It is the Transport of its own ReverseProxy: what the standard library
 // knows about proxying wraps the loop below, and the handler reads the story from here afterwards.
 type exchange struct {
-	account *Account
-	in      *http.Request
-	control *http.ResponseController // of the worker's connection
-	start   time.Time
+	account    *Account
+	credential *credential.Credential
+	in         *http.Request
+	control    *http.ResponseController // of the worker's connection
+	start      time.Time
+	resent     *resent // the dead letter that this request is made of; nil: it is a worker's
 
 	rpc     *rpc // nil: plain HTTP
 	ask     instructions
@@ -56,6 +59,7 @@ type exchange struct {
 	sent    http.Header   // head of the latest attempt where the proxy's own credential is on it; nil: the worker's goes through
 	hidden  *scrub.Values // see secrets
 
+	delivered bool // the worker has the whole answer
 	outcome   Outcome
 	reason    string    // fixed word; "": class and outcome say it all
 	status    int       // of the worker's answer
@@ -89,6 +93,9 @@ const (
 func (x *exchange) RoundTrip(out *http.Request) (*http.Response, error) {
 	x.prepare(out)
 	x.history = x.only[:0]
+	if err := x.mayBeAgain(); err != nil {
+		return nil, err
+	}
 	resp, stop := x.recall(out)
 	if resp == nil && stop == retry.Continue {
 		resp = x.recallJob(out)

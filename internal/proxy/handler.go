@@ -14,12 +14,17 @@ import (
 // ServeHTTP takes one call of a worker's from its head to its last byte. Every way out, a panic that aborts the connection included, passes
 // through the record in the defer.
 func (a *Account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := &exchange{account: a, in: r, control: http.NewResponseController(w), start: time.Now()}
+	x := &exchange{account: a, credential: a.Credential, in: r, control: http.NewResponseController(w), start: time.Now()}
 	_ = x.control.SetWriteDeadline(time.Time{}) // the connection's last answer had one
-	given := false
+	x.serve(w)
+}
+
+// serve runs the request from its head to its last byte.
+func (x *exchange) serve(w http.ResponseWriter) {
+	a, r := x.account, x.in
 	leave := a.Purse.Enter()
 	defer func() {
-		if !given && x.outcome != ClientGone && (x.last == nil || !x.last.streams) { // of a stream only its end tells
+		if !x.delivered && x.outcome != ClientGone && (x.last == nil || !x.last.streams) { // of a stream only its end tells
 			x.rescue(nil)
 			if x.outcome == Success {
 				x.outcome = ClientGone
@@ -46,6 +51,7 @@ func (a *Account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refusal = x.oneMessage()
 	}
 	if refusal != nil {
+		x.resent.refuse(refusal.message)
 		x.refuse(w, *refusal)
 		return
 	}
@@ -64,8 +70,9 @@ func (a *Account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor > 1 && x.outcome == Success && x.control.Flush() != nil {
 		abort(w, r, nil) // over HTTP/2 the last piece leaves only when the worker has room for it
 	}
-	given = true
+	x.delivered = true
 	x.closeJob()
+	x.heal()
 }
 
 // abort ends the worker's connection. It is called when there is nobody left to answer.

@@ -16,6 +16,6 @@ func (x *exchange) secrets() *scrub.Values {
 			carried[name] = append(carried[name], values...)
 		}
 	}
-	x.hidden = scrub.FromRequest(carried, x.in.URL.RawQuery, x.account.Credential.Headers()...)
+	x.hidden = scrub.FromRequest(carried, x.in.URL.RawQuery, x.credential.Headers()...)
 	return x.hidden
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -40,14 +41,18 @@ func (x *exchange) prepare(out *http.Request) {
 		return // no JSON: the provider says so better than we could
 	}
 	x.given = found.String(field)
-	if x.tokened = x.given != ""; x.tokened || found.Has(field) || !x.op.Tokened || x.account.Injection == InjectNever {
+	if x.resent.anew() && x.op.Tokened && found.Has(field) { // the token that it carries names the job that failed
+		body, x.given = withoutMember(body, field), ""
+	} else if x.tokened = x.given != ""; x.tokened || found.Has(field) || !x.op.Tokened || x.account.Injection == InjectNever && x.resent.token() == "" {
 		return
 	}
-	keys, err := x.identify()
-	if err != nil {
-		return
+	if x.token = x.resent.token(); x.token == "" {
+		keys, err := x.identify()
+		if err != nil {
+			return
+		}
+		x.token = newToken(keys.Fingerprint, x.callIdentity())
 	}
-	x.token = newToken(keys.Fingerprint, x.callIdentity())
 	x.replaced = withMember(body, field, x.token)
 	x.tokened = x.replaced != nil
 }
@@ -55,6 +60,9 @@ func (x *exchange) prepare(out *http.Request) {
 // callIdentity tells one call from the next about the same object, which may have been overwritten in between: the SDK's id of the call,
 // which its own retries share, else the worker's name for the document, else nothing that anybody else has.
 func (x *exchange) callIdentity() string {
+	if x.resent != nil {
+		return x.resent.identity()
+	}
 	if x.account.Injection == InjectContent {
 		return ""
 	}
@@ -90,6 +98,10 @@ func (x *exchange) prepareHeader(out *http.Request) {
 	as := x.account.Idempotency
 	x.op.Repeat = provider.WithToken
 	x.token = x.in.Header.Get(as.Header)
+	if again := x.resent.token(); x.token == "" && again != "" {
+		x.token = again
+		out.Header.Set(as.Header, again)
+	}
 	if x.token == "" && x.account.Injection != InjectNever {
 		keys, err := x.identify()
 		if err != nil {
@@ -126,6 +138,34 @@ func withMember(object []byte, name, value string) []byte {
 		member = append(member, ',')
 	}
 	return bytes.Join([][]byte{object[:start], member, rest}, nil)
+}
+
+// withoutMember cuts every member of that name out of a JSON object; nil when the text is no object.
+func withoutMember(object []byte, name string) []byte {
+	decoder := json.NewDecoder(bytes.NewReader(object))
+	if open, err := decoder.Token(); err != nil || open != json.Delim('{') {
+		return nil
+	}
+	var members [][]byte
+	for decoder.More() {
+		key, err := decoder.Token()
+		if err != nil {
+			return nil
+		}
+		var value json.RawMessage
+		if err := decoder.Decode(&value); err != nil {
+			return nil
+		}
+		if key == name {
+			continue
+		}
+		quoted, err := json.Marshal(key)
+		if err != nil {
+			return nil
+		}
+		members = append(members, slices.Concat(quoted, []byte(":"), value))
+	}
+	return slices.Concat([]byte("{"), bytes.Join(members, []byte(",")), []byte("}"))
 }
 
 // identify computes the names of the document and of the request, once, and only when something asks: a hash costs as much as a send. It may

@@ -29,8 +29,10 @@ func (x *exchange) report() {
 		x.outcome = ClientGone // the worker's connection broke in a way that nothing above saw
 	}
 	total := time.Since(x.start)
-	a.Metrics.request(x, total)
-	a.Watch.Request(x.letter != "")
+	if x.resent == nil { // a replay is no worker's request, and its failure no new letter
+		a.Metrics.request(x, total)
+		a.Watch.Request(x.letter != "")
+	}
 	x.log(total)
 }
 
@@ -40,7 +42,11 @@ func (x *exchange) log(total time.Duration) {
 	if x.outcome != Success && x.outcome != ClientGone {
 		level = zapcore.WarnLevel
 	}
-	entry := x.account.Log.Check(level, "request")
+	word := "request"
+	if x.resent != nil {
+		word = "replay"
+	}
+	entry := x.account.Log.Check(level, word)
 	if entry == nil {
 		return
 	}

@@ -71,18 +71,18 @@ func target(upstream, in *url.URL, requestURI string) *url.URL {
 // proxy. Scheme, host and port become those under which this worker reached the listener; a URL on any other host is not ours to touch. The
 // head itself stays as it is: others who are given the same answer may have come by another address.
 func (x *exchange) relocated(h http.Header) http.Header {
-	own := h
+	own, self := h, x.self()
 	copied := false
 	for _, name := range addresses() {
 		for i, v := range h[name] {
 			rest, ok := under(x.account.Upstream, v)
-			if !ok {
+			if !ok || self == "" {
 				continue
 			}
 			if !copied {
 				own, copied = h.Clone(), true
 			}
-			own[name][i] = x.self() + rest
+			own[name][i] = self + rest
 		}
 	}
 	return own
@@ -91,8 +91,11 @@ func (x *exchange) relocated(h http.Header) http.Header {
 // addresses are the answer headers that hold a URL under which the provider continues a call.
 func addresses() []string { return []string{"Operation-Location", "Location", "Azure-Asyncoperation"} }
 
-// self is the listener as the worker sees it.
+// self is the listener as the worker sees it; "": not known.
 func (x *exchange) self() string {
+	if x.resent != nil {
+		return x.account.Self
+	}
 	if x.in.TLS != nil {
 		return "https://" + x.in.Host
 	}

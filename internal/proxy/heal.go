@@ -1,0 +1,39 @@
+package proxy
+
+import (
+	"cmp"
+	"context"
+
+	"go.uber.org/zap"
+
+	"github.com/ocr-proxy/ocr-proxy/internal/dlq"
+)
+
+// heal resolves the open letters about the very request that has now succeeded, when its worker has the answer. The request is hashed only
+// when a letter about a call like it is open.
+func (x *exchange) heal() {
+	if x.outcome != Success || x.reason == reasonJournaled { // then nothing new has succeeded
+		return
+	}
+	var size int64
+	if x.body != nil {
+		size = x.body.Size()
+	}
+	if !x.account.Letters.May(x.op.Name, size) {
+		return
+	}
+	keys, err := x.identify()
+	if err != nil {
+		return // a body that cannot be read again: the letter stays, which costs nobody a document
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.in.Context()), buryTime)
+	defer cancel()
+	resolved, err := x.account.Letters.Resolve(ctx, keys.Fingerprint, cmp.Or(x.ask.documentID, keys.Idempotency), keys.Idempotency,
+		dlq.Resolution{By: "proxy", Note: "resolved by a later success"})
+	for _, id := range resolved {
+		x.account.Log.Info("dead letter resolved by a later success", zap.String("provider", x.account.Name), zap.String("dead_letter_id", id))
+	}
+	if err != nil {
+		x.account.Log.Warn("a dead letter could not be resolved by a later success: it stays open", zap.String("provider", x.account.Name), zap.Error(err))
+	}
+}
