@@ -52,9 +52,10 @@ type Options struct {
 	Quit       func() // begins the end of the process
 	Accounts   func() []Account
 	LettersDir string
-	Listen     string   // the address it is bound to: off loopback it is guarded
-	Hosts      []string // names under which it is reached, beside IP literals and localhost
-	TokenFile  string   // holds the bearer token that is asked for off loopback; "": nothing but metrics and health there
+	Replay     http.Handler // replays the dead letter whose id is the path value "id"
+	Listen     string       // the address it is bound to: off loopback it is guarded
+	Hosts      []string     // names under which it is reached, beside IP literals and localhost
+	TokenFile  string       // holds the bearer token that is asked for off loopback; "": nothing but metrics and health there
 	Log        *zap.Logger
 }
 
@@ -89,6 +90,7 @@ func New(o Options) (http.Handler, error) {
 			writeJSON(w, http.StatusOK, map[string]any{"providers": o.Accounts()})
 		})
 		letters{dir: o.LettersDir, log: o.Log}.routes(r)
+		r.Method(http.MethodPost, "/api/v1/dead-letters/{id}/replay", o.Replay)
 		r.Post("/quitquitquit", func(w http.ResponseWriter, _ *http.Request) {
 			say(w, http.StatusAccepted, "draining")
 			o.Quit()
@@ -99,7 +101,7 @@ func New(o Options) (http.Handler, error) {
 			pprof.Handler(chi.URLParam(r, "profile")).ServeHTTP(w, r)
 		})
 		r.Get("/", func(w http.ResponseWriter, _ *http.Request) {
-			say(w, http.StatusOK, "ocr-proxy\n\n/metrics\n/healthz\n/readyz\n/api/v1/providers\n/api/v1/dead-letters\nPOST /quitquitquit")
+			say(w, http.StatusOK, "ocr-proxy\n\n/metrics\n/healthz\n/readyz\n/api/v1/providers\n/api/v1/dead-letters\nPOST /api/v1/dead-letters/{id}/replay\nPOST /quitquitquit")
 		})
 	})
 	return r, nil
