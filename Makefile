@@ -12,7 +12,7 @@ RACE := $(shell command -v $${CC:-cc} >/dev/null 2>&1 && [ "$$($(GO) env CGO_ENA
 FUZZTIME      ?= 30s
 GOLANGCI_LINT ?= golangci-lint
 
-.PHONY: run build test fuzz bench lint cross interop interop-smoke help
+.PHONY: run build test fuzz bench replay-storm lint cross interop interop-smoke help
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ fuzz: ## fuzz every parser of outside input for FUZZTIME each
 bench: ## benchmarks, and the proxy against a bare httputil.ReverseProxy in the same run
 	$(GO) test -run '^$$' -bench . -benchtime 300ms ./internal/...
 	$(GO) run ./internal/bench
+
+replay-storm: ## replay 10,000 letters while the command, then the proxy, is killed five times; prints what it counted
+	REPLAY_STORM=$${REPLAY_STORM:-10000} $(GO) test -count=1 -v -timeout 60m -run '^TestReplayStorm' ./cmd/ocr-proxy
 
 lint: ## golangci-lint
 	$(GOLANGCI_LINT) run ./...

@@ -1,7 +1,5 @@
 package config
 
-import "reflect"
-
 // feature is a setting whose feature this build lacks.
 type feature struct {
 	key string
@@ -12,7 +10,6 @@ type feature struct {
 // it is on by default, changing Default.
 func (c *Config) missing() []feature {
 	return []feature{
-		{"dead_letters.auto_replay.enabled", c.DeadLetters.AutoReplay.Enabled},
 		{"state.url", c.State.URL != ""},
 		{"tracing.otlp_endpoint", c.Tracing.OTLPEndpoint != ""},
 	}
@@ -21,7 +18,6 @@ func (c *Config) missing() []feature {
 // missing lists the features of an account that are not available yet.
 func (p Provider) missing() []feature {
 	return []feature{
-		{"replay_auth", !isEmpty(reflect.ValueOf(p.ReplayAuth))},
 		{"mode", p.Mode == "observe"},
 		{"fallback", len(p.Fallback) > 0},
 		{"spread", len(p.Spread) > 0},

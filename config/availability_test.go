@@ -9,7 +9,6 @@ import (
 
 func TestFeaturesThatAreNotAvailableYet(t *testing.T) {
 	for key, text := range map[string]string{
-		"dead_letters.auto_replay.enabled":  "dead_letters: {auto_replay: {enabled: true}}",
 		"state.url":                         "state: {url: 'redis://x:6379'}",
 		"tracing.otlp_endpoint":             "tracing: {otlp_endpoint: 'http://x:4318'}",
 		"breaker.on_sustained":              "breaker: {on_sustained: review}",
@@ -31,7 +30,6 @@ func TestFeaturesThatAreNotAvailableYet(t *testing.T) {
 		"providers[0].review.threshold":     providers(account("review: {threshold: 0.8}")),
 		"providers[0].precheck.enabled":     providers(account("precheck: {enabled: true}")),
 		"providers[0].breaker.on_sustained": providers(account("breaker: {on_sustained: fallback}")),
-		"providers[0].replay_auth":          providers(account("replay_auth: {type: none}")),
 		"providers[0].mode":                 providers(account("mode: observe")),
 		"providers[0].fallback":             providers(account("auth: {type: none}, fallback: [b]")),
 		"providers[0].spread":               providers(account("auth: {type: none}, spread: {b: 1}")),

@@ -16,6 +16,7 @@ import (
 	"github.com/ocr-proxy/ocr-proxy/internal/dlq"
 	"github.com/ocr-proxy/ocr-proxy/internal/pace"
 	"github.com/ocr-proxy/ocr-proxy/internal/proxy"
+	"github.com/ocr-proxy/ocr-proxy/internal/replay"
 	"github.com/ocr-proxy/ocr-proxy/internal/spool"
 	"github.com/ocr-proxy/ocr-proxy/internal/watch"
 	"github.com/ocr-proxy/ocr-proxy/internal/webhook"
@@ -59,6 +60,9 @@ func TestREADMEHasEveryMetricWithItsLabels(t *testing.T) {
 	store, err := dlq.Open(filepath.Join(t.TempDir(), "dead-letters"), dlq.Options{Registerer: registered})
 	require.NoError(t, err)
 	require.NoError(t, store.Close())
+
+	_, err = replay.New(replay.Options{Registerer: registered})
+	require.NoError(t, err)
 
 	// What the command itself registers has no variable labels.
 	sources, err := filepath.Glob("../cmd/ocr-proxy/*.go")

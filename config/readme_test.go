@@ -99,7 +99,7 @@ func settingsTable() string {
 		switch {
 		case off && values != "":
 			doc += " *Not available yet: " + values + ".*"
-		case off, strings.HasPrefix(key.Path, "providers[].replay_auth."):
+		case off:
 			doc += " *Not available yet.*"
 		}
 		b.WriteString("| `" + key.Path + "` | " + key.Type + " | " + value + " | " + doc + " |\n")

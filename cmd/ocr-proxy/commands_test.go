@@ -132,7 +132,7 @@ func TestCommandLinesThatMakeNoSense(t *testing.T) {
 	}{
 		{[]string{"serv"}, []string{`"serv"`, "did you mean serve?", "ocr-proxy --help"}},
 		{[]string{"dlq", "lst"}, []string{`"lst"`, "did you mean list?", "ocr-proxy dlq --help"}},
-		{[]string{"dlq", "replay", "--provider", "acct", "--config", "x.yaml"}, []string{"replay is not built yet", "docs/dead-letters.md"}},
+		{[]string{"dlq", "resolve", "--provider", "acct", "--config", "x.yaml"}, []string{"resolve is not built yet", "docs/dead-letters.md"}},
 		{[]string{"dlq", "prune"}, []string{"prune is not built yet"}},
 		{[]string{"sim"}, []string{"textract", "ocr-proxy sim --help"}},
 		{[]string{"sim", "--kind", "tesseract"}, []string{"tesseract", "textract"}},

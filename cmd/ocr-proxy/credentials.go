@@ -11,9 +11,9 @@ import (
 )
 
 // credential makes what an account proves with who it is. It reads files and the environment and asks nobody.
-func (s *shared) credential(ctx context.Context, c config.Provider) (*credential.Credential, error) {
+func (s *shared) credential(ctx context.Context, c config.Provider, key string, a config.Auth) (*credential.Credential, error) {
 	log := s.log.With(zap.String("provider", c.Name))
-	switch a := c.Auth; a.Type {
+	switch a.Type {
 	case config.AuthPassthrough:
 		return credential.Passthrough(), nil
 	case config.AuthNone:
@@ -23,7 +23,7 @@ func (s *shared) credential(ctx context.Context, c config.Provider) (*credential
 			Account: c.Name, Region: a.Region, Service: a.Service, Profile: a.Profile, RoleARN: a.RoleARN, Log: log,
 		})
 	case config.AuthHeader:
-		return s.header(ctx, a, log)
+		return s.header(ctx, key, a, log)
 	case config.AuthGoogleADC:
 		return credential.GoogleADC(credential.GoogleOptions{Account: c.Name, Scopes: a.Scopes}), nil
 	case config.AuthAzureEntra:
@@ -34,9 +34,9 @@ func (s *shared) credential(ctx context.Context, c config.Provider) (*credential
 }
 
 // header is a key in a header: from a file, which is watched, or from the environment, which does not change.
-func (s *shared) header(ctx context.Context, a config.Auth, log *zap.Logger) (*credential.Credential, error) {
+func (s *shared) header(ctx context.Context, key string, a config.Auth, log *zap.Logger) (*credential.Credential, error) {
 	if a.ValueFile == "" {
-		value, err := config.ReadSecretEnv("auth.value_env", a.ValueEnv, s.environ)
+		value, err := config.ReadSecretEnv(key+".value_env", a.ValueEnv, s.environ)
 		if err != nil {
 			return nil, err
 		}
@@ -45,7 +45,7 @@ func (s *shared) header(ctx context.Context, a config.Auth, log *zap.Logger) (*c
 	return credential.HeaderFile(ctx, credential.HeaderFileOptions{
 		Header: a.Header, Scheme: a.Scheme, Path: a.ValueFile, Log: log,
 		Read: func() (string, error) {
-			value, err := config.ReadSecretFile("auth.value_file", a.ValueFile)
+			value, err := config.ReadSecretFile(key+".value_file", a.ValueFile)
 			return value.Reveal(), err
 		},
 	})

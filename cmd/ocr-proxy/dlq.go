@@ -41,7 +41,7 @@ func dlqCommand(environ []string) *cobra.Command {
 		Short: "Look at dead letters: the documents that could not be processed",
 		Long: "Look at dead letters: the documents that could not be processed.\n\n" +
 			"Say where they lie with --config (its dead_letters.dir) or --dir, which wins.\n" +
-			"These commands work beside a running proxy and need none of its secrets.",
+			"These commands work beside a running proxy and need none of its secrets; replay asks the running proxy.",
 		Args: knownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -49,8 +49,8 @@ func dlqCommand(environ []string) *cobra.Command {
 	p.StringVar(&f.config, "config", "", "the proxy's configuration `FILE`")
 	p.StringVar(&f.dir, "dir", "", "the dead-letter folder `DIR` (wins over --config)")
 	p.StringVar(&f.output, "output", outputTable, "table or json")
-	cmd.AddCommand(dlqListCommand(f), dlqShowCommand(f), dlqTopCommand(f), dlqVerifyCommand(f))
-	for _, name := range []string{"replay", "resolve", "discard", "export", "prune"} {
+	cmd.AddCommand(dlqListCommand(f), dlqShowCommand(f), dlqTopCommand(f), dlqVerifyCommand(f), dlqReplayCommand(f))
+	for _, name := range []string{"resolve", "discard", "export", "prune"} {
 		cmd.AddCommand(notBuilt(name, "docs/dead-letters.md tells how to send and move letters by hand"))
 	}
 	return cmd

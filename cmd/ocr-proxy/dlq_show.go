@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -15,7 +17,8 @@ import (
 )
 
 func dlqShowCommand(f *dlqFlags) *cobra.Command {
-	return &cobra.Command{
+	var result bool
+	cmd := &cobra.Command{
 		Use:   "show ID",
 		Short: "Show one dead letter, in whatever state; the beginning of its id will do",
 		Args:  oneID,
@@ -31,12 +34,33 @@ func dlqShowCommand(f *dlqFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if f.output == outputJSON {
+			switch {
+			case result:
+				return writeResult(cmd.OutOrStdout(), r, l.ID)
+			case f.output == outputJSON:
 				return printJSON(cmd.OutOrStdout(), l)
 			}
 			return printLetter(cmd.OutOrStdout(), r, l)
 		},
 	}
+	cmd.Flags().BoolVar(&result, "result", false, "write what its replay brought back: the body of the provider's answer, byte for byte")
+	return cmd
+}
+
+// writeResult writes the body of the answer that a replay brought.
+func writeResult(w io.Writer, r *dlq.Reader, id string) error {
+	kept, err := r.Result(id)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = kept.Close() }()
+	answer, err := http.ReadResponse(bufio.NewReader(kept), nil)
+	if err != nil {
+		return fmt.Errorf("result of dead letter %s: %w", id, err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	_, err = io.Copy(w, answer.Body)
+	return err
 }
 
 // printLetter writes what a person needs who decides about the letter.

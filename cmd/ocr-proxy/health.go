@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"net"
 	"net/http"
 	"time"
 
@@ -41,18 +40,11 @@ func healthCommand(environ []string) *cobra.Command {
 func askReady(ctx context.Context, admin config.Admin) error {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
-	host, port, err := net.SplitHostPort(admin.Listen)
-	if err != nil {
-		return err
-	}
-	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		host = "127.0.0.1"
-	}
 	scheme := "http"
 	if admin.TLS.Enabled() {
 		scheme = "https"
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+net.JoinHostPort(host, port)+"/readyz", http.NoBody)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+localAddress(admin.Listen)+"/readyz", http.NoBody)
 	if err != nil {
 		return err
 	}

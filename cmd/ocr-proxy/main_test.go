@@ -18,7 +18,10 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	runAsCommand()
+	goleak.VerifyTestMain(m)
+}
 
 // patience bounds every wait of these tests for something that happens at once on a machine with nothing else to do.
 const patience = 20 * time.Second
@@ -96,8 +99,8 @@ type proxyProcess struct {
 	client  *http.Client
 }
 
-// serving starts the program with one account of kind generic and waits until it is ready. more is further YAML, entry further keys of the
-// account.
+// serving starts the program with one account of kind generic and waits until it is ready. more is further YAML (its first line may be keys
+// of dead_letters, as "dead_letters: payloads: none"), entry further keys of the account.
 func serving(t *testing.T, upstream, more string, entry ...string) *proxyProcess {
 	t.Helper()
 	return servingKind(t, "generic", upstream, more, entry...)
@@ -112,13 +115,18 @@ func servingKind(t *testing.T, kind, upstream, more string, entry ...string) *pr
 func servingIn(t *testing.T, environ []string, kind, upstream, more string, entry ...string) *proxyProcess {
 	t.Helper()
 	p := &proxyProcess{t: t, log: newLogLines(), letters: filepath.Join(t.TempDir(), "letters"), ended: make(chan int, 1)}
+	letters := ""
+	if rest, ok := strings.CutPrefix(more, "dead_letters: "); ok { // further keys of what is here already
+		letters, more, _ = strings.Cut(rest, "\n")
+		letters = ", " + letters
+	}
 	path := file(t, "config.yaml", fmt.Sprintf(`
 admin: {listen: "127.0.0.1:0"}
-dead_letters: {dir: %q}
+dead_letters: {dir: %q%s}
 body: {dir: %q}
 providers:
   - {name: acct, kind: %s, listen: "127.0.0.1:0", upstream: %q%s}
-%s`, p.letters, t.TempDir(), kind, upstream, strings.Join(append([]string{""}, entry...), ", "), more))
+%s`, p.letters, letters, t.TempDir(), kind, upstream, strings.Join(append([]string{""}, entry...), ", "), more))
 	ctx, cancel := context.WithCancel(context.Background())
 	p.signal = cancel
 	go func() {

@@ -24,6 +24,7 @@ import (
 	"github.com/ocr-proxy/ocr-proxy/internal/classify"
 	"github.com/ocr-proxy/ocr-proxy/internal/dlq"
 	"github.com/ocr-proxy/ocr-proxy/internal/proxy"
+	"github.com/ocr-proxy/ocr-proxy/internal/replay"
 	"github.com/ocr-proxy/ocr-proxy/internal/spool"
 	"github.com/ocr-proxy/ocr-proxy/internal/watch"
 	"github.com/ocr-proxy/ocr-proxy/internal/webhook"
@@ -82,6 +83,8 @@ type server struct {
 	accounts []*proxy.Account
 	store    *dlq.Store
 	tell     *announcer
+	replays  *replay.Replayer
+	autos    []replay.Auto // for accounts whose letters are replayed without being asked for
 	servers  []*bound
 	admin    *bound
 	ready    atomic.Bool
@@ -127,6 +130,7 @@ func open(ctx context.Context, cfg *config.Config, environ []string, log *zap.Lo
 	if err = s.tell.open(cfg.DeadLetters, log, webhook.NewMetrics(reg)); err != nil {
 		return nil, fmt.Errorf("dead_letters.webhook: %w", err)
 	}
+	s.store.Announce()
 	parts := newShared(s.ending, cfg, environ, log, reg, bodies, s.store)
 	parts.jobs, parts.tell = s.store, s.tell
 	for _, p := range cfg.Providers {
@@ -135,6 +139,9 @@ func open(ctx context.Context, cfg *config.Config, environ []string, log *zap.Lo
 			return nil, err
 		}
 		s.accounts = append(s.accounts, account)
+		if auto := cfg.DeadLetters.AutoReplay; auto.Enabled {
+			s.autos = append(s.autos, replay.Auto{Account: p.Name, MaxAge: auto.MaxAge, Rate: auto.Rate, Recovered: parts.recovered[p.Name]})
+		}
 		b, err := s.bind(ctx, "providers."+p.Name+".listen", p.Listen, p.TLS, account)
 		if err != nil {
 			return nil, err
@@ -144,8 +151,15 @@ func open(ctx context.Context, cfg *config.Config, environ []string, log *zap.Lo
 		}
 		s.servers = append(s.servers, b)
 	}
+	letters, err := dlq.View(cfg.DeadLetters.Dir)
+	if err != nil {
+		return nil, err
+	}
+	if s.replays, err = replay.New(replay.Options{Store: s.store, Letters: letters, Accounts: s.accounts, Registerer: reg, Log: log}); err != nil {
+		return nil, err
+	}
 	handler, err := admin.New(admin.Options{
-		Gatherer: reg, Ready: s.ready.Load, Quit: s.askToQuit, Accounts: s.states, LettersDir: cfg.DeadLetters.Dir,
+		Gatherer: reg, Ready: s.ready.Load, Quit: s.askToQuit, Accounts: s.states, LettersDir: cfg.DeadLetters.Dir, Replay: s.replays,
 		Listen: cfg.Admin.Listen, Hosts: cfg.Admin.Hosts, TokenFile: cfg.Admin.TokenFile, Log: log,
 	})
 	if err != nil {
@@ -192,6 +206,13 @@ func (s *server) run(ctx context.Context) error {
 	for _, b := range append(s.servers, s.admin) {
 		go func() { failed <- b.serve() }()
 	}
+	replaying, stopReplaying := context.WithCancel(s.ending)
+	var autos sync.WaitGroup
+	defer autos.Wait()
+	defer stopReplaying()
+	for _, a := range s.autos {
+		autos.Go(func() { s.replays.Auto(replaying, a) })
+	}
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
@@ -233,6 +254,7 @@ func (b *bound) serve() error {
 // so and buried; what does not end even then is cut off.
 func (s *server) drain() error {
 	s.ready.Store(false)
+	s.replays.Stop()
 	timeout := s.cfg.Shutdown.DrainTimeout
 	s.log.Info("draining", zap.Duration("drain_timeout", timeout), zap.Int64("in_progress", s.inProgress()))
 	end := time.Now().Add(timeout)
@@ -346,6 +368,10 @@ func (s *server) close() {
 		_ = s.admin.listener.Close()
 	}
 	s.end(nil)
+	if s.replays != nil {
+		s.replays.Stop()
+		s.replays.Wait() // each has its attempt cut short, and its letter to put back
+	}
 	if err := s.tell.close(); err != nil {
 		s.log.Error("close the webhook's outbox", zap.Error(err))
 	}

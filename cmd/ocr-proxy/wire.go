@@ -8,6 +8,7 @@ import (
 	"hash/maphash"
 	"io"
 	"log"
+	"net"
 	"os"
 	"time"
 
@@ -59,6 +60,8 @@ type shared struct {
 	copies   *proxy.Buffers
 	calls    *calls.Table
 	seed     maphash.Seed
+
+	recovered map[string]chan struct{} // by account: told when its circuits have closed; what is not heard at once is heard later, once
 }
 
 func newShared(ending context.Context, cfg *config.Config, environ []string, logger *zap.Logger, reg prometheus.Registerer, bodies *spool.Pool, sink proxy.Sink) *shared {
@@ -66,7 +69,7 @@ func newShared(ending context.Context, cfg *config.Config, environ []string, log
 		log: logger, tell: new(announcer), environ: environ, bodies: bodies, maxBody: int64(cfg.Body.MaxBytes), sink: sink, version: cfg.DeadLetters.ProcessingVersion, ending: ending,
 		requests: proxy.NewMetrics(reg), breakers: breaker.NewMetrics(reg), gates: pace.NewMetrics(reg), watches: watch.NewMetrics(reg),
 		calls:  calls.New(calls.Limits{TTL: cfg.Rescue.TTL, MaxBytes: int64(cfg.Rescue.MaxBytes)}),
-		copies: proxy.NewBuffers(copySize, copyBuffers), seed: maphash.MakeSeed(),
+		copies: proxy.NewBuffers(copySize, copyBuffers), seed: maphash.MakeSeed(), recovered: map[string]chan struct{}{},
 	}
 }
 
@@ -76,9 +79,15 @@ func (s *shared) account(ctx context.Context, c config.Provider) (*proxy.Account
 	if err != nil {
 		return nil, err
 	}
-	secret, err := s.credential(ctx, c)
+	secret, err := s.credential(ctx, c, "auth", c.Auth)
 	if err != nil {
 		return nil, fmt.Errorf("provider %s: auth: %w", c.Name, err)
+	}
+	replaySecret := secret
+	if c.ReplayAuth.OwnCredential() {
+		if replaySecret, err = s.credential(ctx, c, "replay_auth", c.ReplayAuth); err != nil {
+			return nil, fmt.Errorf("provider %s: replay_auth: %w", c.Name, err)
+		}
 	}
 	roots, err := upstreamRoots(c.UpstreamTLS.CAFile)
 	if err != nil {
@@ -93,22 +102,60 @@ func (s *shared) account(ctx context.Context, c config.Provider) (*proxy.Account
 	for _, operation := range scopes {
 		policies[operation] = policy(c.Retry.For(operation))
 	}
-	purse := new(retry.Purse)
+	purse, recovered := new(retry.Purse), make(chan struct{}, 1)
+	s.recovered[c.Name] = recovered
 	watched := watch.New(watch.Options{Name: c.Name, Kind: c.Kind, Emitter: s.tell, Log: s.log, Metrics: s.watches})
 	var breakers *breaker.Group
-	breakers = breaker.NewGroup(c.Name, breakerSettings(c), maxCredentials,
-		breakerObserver(c, s.log, s.tell, func() { watched.Turn(circuitOf(breakers.Snapshot().State)) }))
+	breakers = breaker.NewGroup(c.Name, breakerSettings(c), maxCredentials, breakerObserver(c, s.log, s.tell, func() {
+		state := breakers.Snapshot().State
+		watched.Turn(circuitOf(state))
+		if state == breaker.Closed {
+			select {
+			case recovered <- struct{}{}:
+			default: // it is known
+			}
+		}
+	}))
 	gates := pace.NewGates(c.Name, scopes, pace.Settings{MaxPause: max(c.Retry.TotalBudget, c.Retry.CapDelay), Smear: smear})
 	s.breakers.Add(breakers)
 	s.gates.Add(gates)
 	return &proxy.Account{
 		Name: c.Name, Provider: kind, Upstream: c.UpstreamURL(),
 		Policy: func(operation string) proxy.Policy { return policies[operation] },
-		Rules:  rules, Injection: injection(c.InjectToken), RepairPages: c.RepairPages, Idempotency: proxy.Idempotency{Header: c.IdempotencyHeader, Bare: !c.IdempotencyQuoted}, Credential: secret,
+		Rules:  rules, Injection: injection(c.InjectToken), RepairPages: c.RepairPages, Idempotency: proxy.Idempotency{Header: c.IdempotencyHeader, Bare: !c.IdempotencyQuoted}, Credential: secret, ReplayCredential: replaySecret, Self: selfAddress(c), Letters: s.openLetters(c.Name),
 		Breakers: breakers, HoldOpen: c.Breaker.OnOpen == "wait", Gates: gates, TripOnThrottle: c.Breaker.OnThrottle == "trip", Purse: purse,
 		Calls: s.calls, Jobs: s.jobs, Transport: proxy.NewTransport(roots), GRPCTransport: proxy.NewGRPCTransport(roots), Bodies: s.bodies, MaxBody: s.maxBody, CopyBuffers: s.copies, Sink: s.sink, Version: s.version,
 		Metrics: s.requests.Account(c.Name, c.Kind, purse), Watch: watched, Log: s.log, ErrorLog: log.New(io.Discard, "", 0), Ending: s.ending, Seed: s.seed,
 	}, nil
+}
+
+// openLetters are those of an account; nil without a store.
+func (s *shared) openLetters(account string) *dlq.OpenLetters {
+	if s.jobs == nil {
+		return nil
+	}
+	return s.jobs.OpenLetters(account)
+}
+
+// selfAddress is where this machine reaches an account's listener.
+func selfAddress(c config.Provider) string {
+	address := localAddress(c.Listen)
+	if c.TLS.Enabled() {
+		return "https://" + address
+	}
+	return "http://" + address
+}
+
+// localAddress is a listener's address as this machine reaches it.
+func localAddress(listen string) string {
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return listen
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return net.JoinHostPort(host, port)
 }
 
 func policy(c config.Retry) proxy.Policy {
