@@ -4,13 +4,13 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"net"
 	"net/http"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ocr-proxy/ocr-proxy/config"
+	"github.com/ocr-proxy/ocr-proxy/internal/admin/client"
 )
 
 const healthTimeout = 3 * time.Second
@@ -41,27 +41,24 @@ func healthCommand(environ []string) *cobra.Command {
 func askReady(ctx context.Context, admin config.Admin) error {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
-	host, port, err := net.SplitHostPort(admin.Listen)
+	address, err := client.Address(admin.Listen)
 	if err != nil {
 		return err
-	}
-	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		host = "127.0.0.1"
 	}
 	scheme := "http"
 	if admin.TLS.Enabled() {
 		scheme = "https"
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+net.JoinHostPort(host, port)+"/readyz", http.NoBody)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+address+"/readyz", http.NoBody)
 	if err != nil {
 		return err
 	}
-	client := &http.Client{Transport: &http.Transport{
+	asking := &http.Client{Transport: &http.Transport{
 		// The question goes to this machine, and the answer carries nothing: the certificate's name need not be this address.
 		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}, //nolint:gosec // see above
 		DisableKeepAlives: true,
 	}}
-	resp, err := client.Do(req)
+	resp, err := asking.Do(req)
 	if err != nil {
 		return fmt.Errorf("not ready: %w", err)
 	}
