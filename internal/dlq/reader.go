@@ -31,19 +31,26 @@ type Filter struct {
 	Outcome string
 	// Code is a provider's error code.
 	Code string
+	// Operation is the provider's name for the call.
+	Operation string
 	// Tenant is a worker's tenant.
 	Tenant string
 	// Document is a document id; of one that is a hash the first twelve characters or more will do.
 	Document string
 	// Since leaves out letters whose last failure is older.
 	Since time.Time
+	// Until leaves out letters whose last failure is not before it; zero leaves out none.
+	Until time.Time
+	// Before leaves out letters whose id is not smaller: those that [Reader.List] has given up to it.
+	Before string
 	// Status is open, claimed, resolved or discarded; empty means open.
 	Status string
 }
 
 func (f Filter) selects(e *Envelope) bool {
 	return matches(f.Provider, e.Provider) && matches(f.Class, e.ErrorClass) && matches(f.Outcome, e.Outcome) &&
-		matches(f.Code, e.ErrorCode) && matches(f.Tenant, e.Tenant) && f.selectsDocument(e.DocumentID) && !e.FailedAt.Before(f.Since)
+		matches(f.Code, e.ErrorCode) && matches(f.Operation, e.Operation) && matches(f.Tenant, e.Tenant) && f.selectsDocument(e.DocumentID) &&
+		!e.FailedAt.Before(f.Since) && (f.Until.IsZero() || e.FailedAt.Before(f.Until))
 }
 
 // ShortHash is how many characters of a hash are enough to tell it by.
@@ -97,6 +104,9 @@ func (r *Reader) List(f Filter) iter.Seq2[Letter, error] {
 		}
 		// UUIDv7 begin with the time, so the names are in order of writing.
 		for _, name := range slices.Backward(names) {
+			if f.Before != "" && name >= fileName(f.Before) {
+				continue
+			}
 			e, _, err := readEnvelope(filepath.Join(folder, name))
 			switch {
 			case folderMissing(err): // It moved on since the folder was listed.

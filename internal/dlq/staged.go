@@ -193,6 +193,7 @@ func (s *Store) placePayload(ctx context.Context, f *staged) error {
 		return err
 	}
 	defer unlock()
+	s.pruning.note(f.sum) // Before the look at what is there.
 	to := s.path(filepath.FromSlash(payloadRef(f.hexSum())))
 	shard := filepath.Dir(to)
 	if err := s.makeShard(shard); err != nil {
