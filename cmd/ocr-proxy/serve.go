@@ -145,7 +145,7 @@ func open(ctx context.Context, cfg *config.Config, environ []string, log *zap.Lo
 		s.servers = append(s.servers, b)
 	}
 	handler, err := admin.New(admin.Options{
-		Gatherer: reg, Ready: s.ready.Load, Quit: s.askToQuit, Accounts: s.states, LettersDir: cfg.DeadLetters.Dir,
+		Gatherer: reg, Ready: s.ready.Load, Quit: s.askToQuit, Accounts: s.states, LettersDir: cfg.DeadLetters.Dir, Letters: s.store, Retention: cfg.DeadLetters.Retention,
 		Listen: cfg.Admin.Listen, Hosts: cfg.Admin.Hosts, TokenFile: cfg.Admin.TokenFile, Log: log,
 	})
 	if err != nil {

@@ -144,13 +144,16 @@ func (r *Reader) Get(id string) (Letter, error) {
 	return Letter{}, fmt.Errorf("no dead letter has the id %s: %w", id, fs.ErrNotExist)
 }
 
+// ErrAmbiguous says that several letters have ids that begin alike.
+var ErrAmbiguous = errors.New("give more of the id")
+
 // minPrefix is how much of an id is asked for at least, in characters.
 const minPrefix = 8
 
 var idPrefix = regexp.MustCompile(`^[0-9a-f-]+$`)
 
 // Find is Get for an id of which only the beginning is given, at least eight
-// characters. It is an error when several letters begin so.
+// characters. The error may wrap [ErrAmbiguous], too.
 func (r *Reader) Find(prefix string) (Letter, error) {
 	if validID(prefix) {
 		return r.Get(prefix)
@@ -171,7 +174,7 @@ func (r *Reader) Find(prefix string) (Letter, error) {
 		}
 	}
 	if len(found) > 1 {
-		return Letter{}, fmt.Errorf("%d dead letters have ids that begin with %s: give more of it", len(found), prefix)
+		return Letter{}, fmt.Errorf("%d dead letters have ids that begin with %s: %w", len(found), prefix, ErrAmbiguous)
 	}
 	for id := range found {
 		return r.Get(id)

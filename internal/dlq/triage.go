@@ -38,11 +38,11 @@ func (s *Store) triage(id, to string, r Resolution) (Letter, error) {
 		return Letter{}, err
 	}
 	if found.Status != StatusOpen {
-		return found, fmt.Errorf("dead letter %s is %s: %w", found.ID, found.Status, ErrNotOpen)
+		return found, fmt.Errorf("dead letter %s is %w but %s", found.ID, ErrNotOpen, found.Status)
 	}
 	c, err := s.Claim(found.ID)
 	if errors.Is(err, fs.ErrNotExist) {
-		return found, fmt.Errorf("dead letter %s has just been taken by another: %w", found.ID, ErrNotOpen)
+		return found, fmt.Errorf("dead letter %s is %w any more: another has just taken it", found.ID, ErrNotOpen)
 	}
 	if err != nil {
 		return found, err

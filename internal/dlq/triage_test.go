@@ -49,7 +49,7 @@ func TestOnlyOpenLettersAreBroughtToAnEnd(t *testing.T) {
 	require.ErrorContains(t, err, "claimed")
 	require.NoError(t, c.Discard(Resolution{}))
 	_, err = s.Resolve(id, Resolution{})
-	require.ErrorContains(t, err, "is discarded: not open")
+	require.ErrorContains(t, err, "is not open but discarded")
 
 	_, err = s.Resolve(someID, Resolution{})
 	require.ErrorIs(t, err, fs.ErrNotExist)
