@@ -152,14 +152,22 @@ const minPrefix = 8
 
 var idPrefix = regexp.MustCompile(`^[0-9a-f-]+$`)
 
+// CheckID tells whether Find can make sense of an id or its beginning; the error is then [ErrInvalidID].
+func CheckID(prefix string) error {
+	if len(prefix) < minPrefix || !idPrefix.MatchString(prefix) {
+		return fmt.Errorf("%q is %w, nor its first %d characters or more", prefix, ErrInvalidID, minPrefix)
+	}
+	return nil
+}
+
 // Find is Get for an id of which only the beginning is given, at least eight
 // characters. The error may wrap [ErrAmbiguous], too.
 func (r *Reader) Find(prefix string) (Letter, error) {
 	if validID(prefix) {
 		return r.Get(prefix)
 	}
-	if len(prefix) < minPrefix || !idPrefix.MatchString(prefix) {
-		return Letter{}, fmt.Errorf("%q is %w, nor its first %d characters or more", prefix, ErrInvalidID, minPrefix)
+	if err := CheckID(prefix); err != nil {
+		return Letter{}, err
 	}
 	found := map[string]struct{}{} // One that moves meanwhile may be seen twice.
 	for _, status := range statuses() {
