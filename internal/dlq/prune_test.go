@@ -84,6 +84,19 @@ func TestPruneTakesOldLettersThatEndedAndWhatOnlyTheyNeed(t *testing.T) {
 	require.Equal(t, PruneReport{}, prunedAll(t, s, PruneOptions{OlderThan: 48 * time.Hour}))
 }
 
+func TestPruneMakesRoomInAFullStore(t *testing.T) {
+	dir, o := t.TempDir(), keeping()
+	o.MaxBytes = 20_000
+	s := newStore(t, dir, o)
+	ended(t, s, "old", strings.Repeat("x", 12_000), StatusDiscarded, time.Now().Add(-time.Hour))
+	_, err := s.Put(t.Context(), letter("new"), strings.NewReader(strings.Repeat("y", 12_000)))
+	require.ErrorIs(t, err, ErrFull)
+	require.ErrorContains(t, err, "dlq prune")
+	require.Len(t, files(t, dir, StatusDiscarded), 1, "nothing goes by itself")
+	prunedAll(t, s, PruneOptions{OlderThan: time.Minute})
+	put(t, s, letter("new"), strings.Repeat("y", 12_000))
+}
+
 func TestPruneCollectsWhatLettersLeftBehind(t *testing.T) {
 	dir, o := t.TempDir(), keeping()
 	s := newStore(t, dir, o)

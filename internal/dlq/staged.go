@@ -12,7 +12,7 @@ import (
 )
 
 // ErrFull says that a letter would have made the store larger than its limit.
-var ErrFull = errors.New("the dead-letter store is full: raise dead_letters.max_bytes or remove resolved and discarded letters")
+var ErrFull = errors.New("the dead-letter store is full: raise dead_letters.max_bytes, or remove resolved and discarded letters with `ocr-proxy dlq prune`")
 
 // staged is a file in tmp whose content is durable and whose place is not taken yet.
 type staged struct {
