@@ -69,11 +69,7 @@ func TestNoNameLeadsOutOfTheStore(t *testing.T) {
 	}))
 	require.Greater(t, files, 20, "there are letters and jobs")
 	for _, id := range []string{escape, url.PathEscape(escape), url.PathEscape(url.PathEscape(escape))} {
-		for _, what := range []string{"", "/resolve", "/discard"} {
-			method := http.MethodPost
-			if what == "" {
-				method = http.MethodGet
-			}
+		for what, method := range map[string]string{"": http.MethodGet, "/resolve": http.MethodPost} {
 			status, _, _ := p.ask(method, p.admin+"/api/v1/dead-letters/"+id+what, "")
 			require.Equal(t, http.StatusNotFound, status, id+what)
 		}

@@ -84,7 +84,7 @@ func New(o Options) (http.Handler, error) {
 	r.Group(func(r chi.Router) {
 		r.Use(g.protect)
 		r.Get("/api/v1/providers", func(w http.ResponseWriter, _ *http.Request) {
-			writeJSON(w, http.StatusOK, map[string]any{"providers": o.Accounts()})
+			writeJSON(w, map[string]any{"providers": o.Accounts()})
 		})
 		letters{dir: o.LettersDir, store: o.Letters, retention: o.Retention, log: o.Log}.routes(r)
 		r.Get("/api/v1/openapi.yaml", func(w http.ResponseWriter, _ *http.Request) {
@@ -109,11 +109,12 @@ func New(o Options) (http.Handler, error) {
 
 func say(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff") // a sentence may repeat what was asked
 	w.WriteHeader(status)
-	_, _ = w.Write([]byte(text + "\n")) // whoever asked may have gone
+	_, _ = w.Write([]byte(text + "\n")) //nolint:gosec // plain text, and whoever asked may have gone
 }
 
-func writeJSON(w http.ResponseWriter, status int, v any) {
+func writeJSON(w http.ResponseWriter, v any) {
 	data, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		say(w, http.StatusInternalServerError, "the answer cannot be written as JSON")
@@ -121,6 +122,6 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(status)
+	w.Header().Set("X-Content-Type-Options", "nosniff")
 	_, _ = w.Write(append(data, '\n'))
 }

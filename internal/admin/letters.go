@@ -73,7 +73,7 @@ func (l letters) list(w http.ResponseWriter, r *http.Request) {
 		}
 		found.Letters = append(found.Letters, letter)
 	}
-	writeJSON(w, http.StatusOK, found)
+	writeJSON(w, found)
 }
 
 // query reads the parameters of a list. The error is a sentence for whoever asked.
@@ -118,7 +118,7 @@ func (l letters) show(w http.ResponseWriter, r *http.Request) {
 		l.refuse(w, err)
 		return
 	}
-	writeJSON(w, http.StatusOK, found)
+	writeJSON(w, found)
 }
 
 // refuse is the one place in which an error of the store becomes an answer.

@@ -42,7 +42,7 @@ func (l letters) end(done string, settle func(id string, r dlq.Resolution) (dlq.
 			return
 		}
 		l.log.Info("dead letter "+done, zap.String("id", letter.ID), zap.String("by", letter.Resolution.By), zap.String("label", d.Label))
-		writeJSON(w, http.StatusOK, letter)
+		writeJSON(w, letter)
 	}
 }
 
@@ -72,7 +72,7 @@ func (l letters) prune(w http.ResponseWriter, r *http.Request) {
 		l.refuse(w, err)
 		return
 	}
-	writeJSON(w, http.StatusOK, report)
+	writeJSON(w, report)
 }
 
 // readOrder reads the body of a request, which may be empty. Where it makes no sense the answer is given and it is false.

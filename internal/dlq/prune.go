@@ -141,21 +141,24 @@ func (p *prune) look(ctx context.Context, status string, read []uint64) error {
 		}
 		e, size, err := readEnvelope(p.store.path(status, f.Name()))
 		switch {
-		case folderMissing(err):
-			return nil // It has moved on.
-		case err != nil:
+		case err == nil:
+			p.seen = append(p.seen, idMark(id))
+			p.judge(status, e, size)
+		case !folderMissing(err): // Else it has moved on.
 			p.readMentions(p.store.path(status, f.Name()))
-			return nil
-		}
-		p.seen = append(p.seen, idMark(id))
-		if p.goes(status, e) && p.removeLetter(status, e, size) {
-			return nil
-		}
-		for _, sum := range sumsOf(e) {
-			p.wanted = append(p.wanted, sumMark(sum))
 		}
 		return nil
 	})
+}
+
+// judge removes a letter, or keeps what it leads to.
+func (p *prune) judge(status string, e *Envelope, size int64) {
+	if p.goes(status, e) && p.removeLetter(status, e, size) {
+		return
+	}
+	for _, sum := range sumsOf(e) {
+		p.wanted = append(p.wanted, sumMark(sum))
+	}
 }
 
 // goes tells whether a letter is old enough.

@@ -53,7 +53,7 @@ func (p *prune) removePayload(ctx context.Context, sum string) error {
 	path := p.store.path(payloadRef(sum))
 	info, err := os.Lstat(path)
 	if err != nil || !info.Mode().IsRegular() {
-		return nil //nolint:nilerr // It has gone, or it is not ours.
+		return nil // It has gone, or it is not ours.
 	}
 	p.remove(path, info.Size(), &p.report.Payloads)
 	return nil

@@ -89,8 +89,8 @@ func Address(listen string) (string, error) {
 // Close ends the connections that are kept for the next question.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Refusal is an answer that is no success.
-type Refusal struct {
+// RefusedError is an answer that is no success.
+type RefusedError struct {
 	// Status is the HTTP status.
 	Status int
 	// Sentence is what the proxy said.
@@ -100,12 +100,12 @@ type Refusal struct {
 }
 
 // Error is the proxy's sentence.
-func (r *Refusal) Error() string {
+func (r *RefusedError) Error() string {
 	return cmp.Or(r.Sentence, fmt.Sprintf("the proxy answered with status %d", r.Status))
 }
 
 // Do makes one call: in, unless nil, goes as JSON, and the answer is read into out unless that is nil. The error wraps
-// [ErrUnreachable] when there is nobody, is a [*Refusal] for a status of 300 and above, and the context's when it ended first.
+// [ErrUnreachable] when there is nobody, is a [*RefusedError] for a status of 300 and above, and the context's when it ended first.
 func (c *Client) Do(ctx context.Context, method, path string, in, out any) error {
 	resp, err := c.send(ctx, method, path, in)
 	if err != nil {
@@ -160,7 +160,7 @@ func (c *Client) send(ctx context.Context, method, path string, in any) (*http.R
 
 func (c *Client) refusal(resp *http.Response) error {
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, maxSentence)) // what there is of it
-	r := &Refusal{Status: resp.StatusCode, Sentence: strings.TrimSpace(string(text))}
+	r := &RefusedError{Status: resp.StatusCode, Sentence: strings.TrimSpace(string(text))}
 	if n, err := strconv.ParseUint(resp.Header.Get("Retry-After"), 10, 31); err == nil {
 		r.RetryAfter = time.Duration(n) * time.Second
 	}

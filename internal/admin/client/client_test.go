@@ -90,9 +90,9 @@ func TestWhatGoesWrongIsToldApart(t *testing.T) {
 	c := asking(t, Options{Listen: s.Listener.Addr().String(), TokenFile: missing})
 	ask := func(path string) error { return c.Do(t.Context(), http.MethodGet, path, nil, &struct{}{}) }
 
-	var refused *Refusal
+	var refused *RefusedError
 	require.ErrorAs(t, ask("/early"), &refused)
-	require.Equal(t, Refusal{Status: http.StatusTooEarly, Sentence: "come back in 7 s", RetryAfter: 7 * time.Second}, *refused)
+	require.Equal(t, RefusedError{Status: http.StatusTooEarly, Sentence: "come back in 7 s", RetryAfter: 7 * time.Second}, *refused)
 	require.EqualError(t, refused, "come back in 7 s")
 	require.ErrorAs(t, ask("/redirect"), &refused, "the token is not carried to another place")
 	require.Equal(t, http.StatusFound, refused.Status)
