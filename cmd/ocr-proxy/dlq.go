@@ -28,20 +28,23 @@ type dlqFlags struct {
 	dir    string
 	output string
 	since  string
+	until  string
 	filter dlq.Filter
 
 	environ []string
 }
 
-// dlqCommand is `ocr-proxy dlq` with the commands that look at dead letters.
+// dlqCommand is `ocr-proxy dlq` with the commands that look at dead letters and decide about them.
 func dlqCommand(environ []string) *cobra.Command {
 	f := &dlqFlags{environ: environ}
 	cmd := &cobra.Command{
 		Use:   "dlq",
-		Short: "Look at dead letters: the documents that could not be processed",
-		Long: "Look at dead letters: the documents that could not be processed.\n\n" +
+		Short: "Look at dead letters and decide about them: the documents that could not be processed",
+		Long: "Look at dead letters and decide about them: the documents that could not be processed.\n\n" +
 			"Say where they lie with --config (its dead_letters.dir) or --dir, which wins.\n" +
-			"These commands work beside a running proxy and need none of its secrets; replay asks the running proxy.",
+			"list, show, top, verify and export work beside a running proxy and need none of its secrets.\n" +
+			"replay, resolve, discard and prune ask the running proxy through its admin listener, which takes --config;\n" +
+			"where no proxy runs all of them but replay do it themselves.",
 		Args: knownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -49,10 +52,8 @@ func dlqCommand(environ []string) *cobra.Command {
 	p.StringVar(&f.config, "config", "", "the proxy's configuration `FILE`")
 	p.StringVar(&f.dir, "dir", "", "the dead-letter folder `DIR` (wins over --config)")
 	p.StringVar(&f.output, "output", outputTable, "table or json")
-	cmd.AddCommand(dlqListCommand(f), dlqShowCommand(f), dlqTopCommand(f), dlqVerifyCommand(f), dlqReplayCommand(f))
-	for _, name := range []string{"resolve", "discard", "export", "prune"} {
-		cmd.AddCommand(notBuilt(name, "docs/dead-letters.md tells how to send and move letters by hand"))
-	}
+	cmd.AddCommand(dlqListCommand(f), dlqShowCommand(f), dlqTopCommand(f), dlqResolveCommand(f), dlqDiscardCommand(f), dlqExportCommand(f),
+		dlqPruneCommand(f), dlqVerifyCommand(f), dlqReplayCommand(f))
 	return cmd
 }
 
@@ -64,8 +65,10 @@ func (f *dlqFlags) addFilters(cmd *cobra.Command) {
 	p.StringVar(&f.filter.Class, "class", "", "only this error class: "+strings.Join(letterClasses(), ", "))
 	p.StringVar(&f.filter.Outcome, "outcome", "", "only this outcome: "+strings.Join(letterOutcomes(), ", "))
 	p.StringVar(&f.filter.Code, "code", "", "only this error code of the provider")
+	p.StringVar(&f.filter.Operation, "operation", "", "only this call of the provider")
 	p.StringVar(&f.filter.Tenant, "tenant", "", "only this tenant")
 	p.StringVar(&f.since, "since", "", "only what failed since then: an age such as 90m, 24h, 1d or 2w, or an RFC 3339 time")
+	p.StringVar(&f.until, "until", "", "only what failed before then, in the same words")
 	p.StringVar(&f.filter.Status, "status", "", strings.Join(letterStatuses(), ", ")+" (default open)")
 }
 
@@ -132,15 +135,19 @@ func (f *dlqFlags) open(cmd *cobra.Command) (*dlq.Reader, dlq.Filter, error) {
 	if err != nil {
 		return nil, filter, err
 	}
-	if filter.Since, err = parseSince(f.since, time.Now()); err != nil {
+	now := time.Now()
+	if filter.Since, err = parseTime("since", f.since, now); err == nil {
+		filter.Until, err = parseTime("until", f.until, now)
+	}
+	if err != nil {
 		return nil, filter, &usageError{cmd.CommandPath(), err}
 	}
 	r, err := dlq.View(dir)
 	return r, filter, err
 }
 
-// parseSince reads a point in time, or an age before now; empty is the zero time.
-func parseSince(s string, now time.Time) (time.Time, error) {
+// parseTime reads a flag's point in time, or an age before now; empty is the zero time.
+func parseTime(flag, s string, now time.Time) (time.Time, error) {
 	if s == "" {
 		return time.Time{}, nil
 	}
@@ -149,7 +156,7 @@ func parseSince(s string, now time.Time) (time.Time, error) {
 	}
 	t, err := time.Parse(time.RFC3339, s)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("--since %q is neither an age such as 90m, 24h, 1d or 2w nor a time such as 2026-01-31T08:00:00Z", s)
+		return time.Time{}, fmt.Errorf("--%s %q is neither an age such as 90m, 24h, 1d or 2w nor a time such as 2026-01-31T08:00:00Z", flag, s)
 	}
 	return t, nil
 }

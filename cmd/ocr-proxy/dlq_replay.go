@@ -60,7 +60,7 @@ func (f *replayFlags) run(cmd *cobra.Command, ids []string) error {
 	if err != nil {
 		return err
 	}
-	defer client.close()
+	defer client.Close()
 	if f.dryRun {
 		return f.estimate(cmd, client, letters)
 	}

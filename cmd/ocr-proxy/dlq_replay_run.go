@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"slices"
 	"time"
 
+	"github.com/ocr-proxy/ocr-proxy/internal/admin/client"
 	"github.com/ocr-proxy/ocr-proxy/internal/dlq"
 )
 
@@ -185,12 +185,6 @@ func (r *replayRun) take(report replayReport) {
 	r.show.progress(r.tally)
 }
 
-// notConnected reports whether there was nobody to ask.
-func notConnected(err error) bool {
-	op, ok := errors.AsType[*net.OpError](err)
-	return ok && op.Op == "dial"
-}
-
 func denied(err error) bool {
 	_, ok := errors.AsType[*deniedError](err)
 	return ok
@@ -204,10 +198,10 @@ func (r *replayRun) verdict(ctx context.Context) error {
 		return fmt.Errorf("stopped; %d of the letters are not known to be done: run the command again", left)
 	case denied(r.broken):
 		return r.broken
-	case ctx.Err() == nil && r.broken != nil && left == t.Selected && notConnected(r.broken):
-		return fmt.Errorf("no proxy answers at %s: start it first, it is the proxy that replays: %w", r.client.base, r.broken)
+	case ctx.Err() == nil && r.broken != nil && left == t.Selected && errors.Is(r.broken, client.ErrUnreachable):
+		return fmt.Errorf("no proxy answers at %s: start it first, it is the proxy that replays: %w", r.client.Base(), r.broken)
 	case ctx.Err() == nil && r.broken != nil:
-		return fmt.Errorf("the proxy at %s no longer answers; %d of the letters are not known to be done: run the command again when it is back: %w", r.client.base, left, r.broken)
+		return fmt.Errorf("the proxy at %s no longer answers; %d of the letters are not known to be done: run the command again when it is back: %w", r.client.Base(), left, r.broken)
 	case t.Failed+t.Refused > 0:
 		return errors.New("not every letter could be read; see above")
 	}

@@ -205,7 +205,7 @@ func (f *replayFlags) estimate(cmd *cobra.Command, client *replayClient, letters
 func (*replayFlags) ask(ctx context.Context, client *replayClient, l selectedLetter) (replayReply, error) {
 	reply, err := client.estimate(ctx, l.id)
 	if err != nil && !denied(err) {
-		return reply, fmt.Errorf("no proxy answers at %s: start it first, it is the proxy that replays: %w", client.base, err)
+		return reply, fmt.Errorf("no proxy answers at %s: start it first, it is the proxy that replays: %w", client.Base(), err)
 	}
 	return reply, err
 }

@@ -1,13 +1,7 @@
 package main
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
-	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -207,39 +201,4 @@ func TestReplayAuthIsForReplaysAlone(t *testing.T) {
 	code, out, _ := replayIn(t, p)
 	require.Zero(t, code, out)
 	require.Equal(t, "of-replays-only", seen.Load())
-}
-
-func TestReplayClientKnowsTheListenersOwnCertificate(t *testing.T) {
-	t.Parallel()
-	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = w.Write([]byte(`{"status":"` + r.Header.Get("Authorization") + `"}`))
-	}))
-	t.Cleanup(server.Close)
-	for certificate, ok := range map[*x509.Certificate]bool{server.Certificate(): true, selfSigned(t): false} {
-		path := file(t, "cert.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Raw})))
-		conf, err := pinned(path)
-		require.NoError(t, err)
-		c := &replayClient{base: server.URL, token: "t", http: &http.Client{Transport: &http.Transport{TLSClientConfig: conf}}}
-		r, err := c.replay(t.Context(), "id", false)
-		c.close()
-		require.Equal(t, ok, err == nil, err)
-		if ok {
-			require.Equal(t, "Bearer t", r.result.Status)
-		}
-	}
-	_, err := pinned(file(t, "cert.pem", "none"))
-	require.Error(t, err)
-}
-
-// selfSigned is a certificate of somebody else's.
-func selfSigned(t *testing.T) *x509.Certificate {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1)}
-	raw, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	require.NoError(t, err)
-	certificate, err := x509.ParseCertificate(raw)
-	require.NoError(t, err)
-	return certificate
 }

@@ -229,17 +229,17 @@ func TestPrintable(t *testing.T) {
 	}
 }
 
-func TestParseSince(t *testing.T) {
+func TestParseTime(t *testing.T) {
 	now := time.Date(2026, 3, 15, 12, 0, 0, 0, time.UTC)
 	for text, want := range map[string]time.Time{
 		"": {}, "90m": now.Add(-90 * time.Minute), "1d": now.AddDate(0, 0, -1), "2w": now.AddDate(0, 0, -14), "2026-03-01T00:00:00Z": time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC),
 	} {
-		got, err := parseSince(text, now)
+		got, err := parseTime("since", text, now)
 		require.NoError(t, err, text)
 		require.True(t, want.Equal(got), "%s: %s", text, got)
 	}
 	for _, bad := range []string{"d", "-1d", "1d12h", "99999999w", "yesterday"} {
-		_, err := parseSince(bad, now)
+		_, err := parseTime("since", bad, now)
 		require.Error(t, err, bad)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ocr-proxy/ocr-proxy/config"
+	"github.com/ocr-proxy/ocr-proxy/internal/admin/client"
 )
 
 const healthTimeout = 3 * time.Second
@@ -40,20 +41,24 @@ func healthCommand(environ []string) *cobra.Command {
 func askReady(ctx context.Context, admin config.Admin) error {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
+	address, err := client.Address(admin.Listen)
+	if err != nil {
+		return err
+	}
 	scheme := "http"
 	if admin.TLS.Enabled() {
 		scheme = "https"
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+localAddress(admin.Listen)+"/readyz", http.NoBody)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+address+"/readyz", http.NoBody)
 	if err != nil {
 		return err
 	}
-	client := &http.Client{Transport: &http.Transport{
+	asking := &http.Client{Transport: &http.Transport{
 		// The question goes to this machine, and the answer carries nothing: the certificate's name need not be this address.
 		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}, //nolint:gosec // see above
 		DisableKeepAlives: true,
 	}}
-	resp, err := client.Do(req)
+	resp, err := asking.Do(req)
 	if err != nil {
 		return fmt.Errorf("not ready: %w", err)
 	}

@@ -159,7 +159,7 @@ func open(ctx context.Context, cfg *config.Config, environ []string, log *zap.Lo
 		return nil, err
 	}
 	handler, err := admin.New(admin.Options{
-		Gatherer: reg, Ready: s.ready.Load, Quit: s.askToQuit, Accounts: s.states, LettersDir: cfg.DeadLetters.Dir, Replay: s.replays,
+		Gatherer: reg, Ready: s.ready.Load, Quit: s.askToQuit, Accounts: s.states, LettersDir: cfg.DeadLetters.Dir, Letters: s.store, Retention: cfg.DeadLetters.Retention, Replay: s.replays,
 		Listen: cfg.Admin.Listen, Hosts: cfg.Admin.Hosts, TokenFile: cfg.Admin.TokenFile, Log: log,
 	})
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	"hash/maphash"
 	"io"
 	"log"
-	"net"
 	"os"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/ocr-proxy/ocr-proxy/config"
+	"github.com/ocr-proxy/ocr-proxy/internal/admin/client"
 	"github.com/ocr-proxy/ocr-proxy/internal/breaker"
 	"github.com/ocr-proxy/ocr-proxy/internal/calls"
 	"github.com/ocr-proxy/ocr-proxy/internal/classify"
@@ -139,23 +139,14 @@ func (s *shared) openLetters(account string) *dlq.OpenLetters {
 
 // selfAddress is where this machine reaches an account's listener.
 func selfAddress(c config.Provider) string {
-	address := localAddress(c.Listen)
+	address, err := client.Address(c.Listen)
+	if err != nil {
+		address = c.Listen // the listener will say what is wrong with it
+	}
 	if c.TLS.Enabled() {
 		return "https://" + address
 	}
 	return "http://" + address
-}
-
-// localAddress is a listener's address as this machine reaches it.
-func localAddress(listen string) string {
-	host, port, err := net.SplitHostPort(listen)
-	if err != nil {
-		return listen
-	}
-	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		host = "127.0.0.1"
-	}
-	return net.JoinHostPort(host, port)
 }
 
 func policy(c config.Retry) proxy.Policy {

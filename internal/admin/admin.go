@@ -1,24 +1,26 @@
-// Package admin is the listener for operators and their tools: health, metrics, and the state of accounts and dead letters as JSON. It never
-// serves a document's bytes.
+// Package admin is the listener for operators and their tools: health, metrics, the state of accounts and dead letters as JSON, and what is to
+// be done about letters. It never serves a document's bytes.
 package admin
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
+	_ "embed" // for the description of the API
 	"encoding/json"
-	"fmt"
-	"net"
 	"net/http"
 	"net/http/pprof"
-	"os"
-	"slices"
-	"strings"
+	"time"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.uber.org/zap"
+
+	"github.com/ocr-proxy/ocr-proxy/internal/dlq"
 )
+
+// description is the API in the words of OpenAPI.
+//
+//go:embed openapi.yaml
+var description []byte
 
 // Account is the state of one provider account.
 type Account struct {
@@ -52,29 +54,25 @@ type Options struct {
 	Quit       func() // begins the end of the process
 	Accounts   func() []Account
 	LettersDir string
-	Replay     http.Handler // replays the dead letter whose id is the path value "id"
-	Listen     string       // the address it is bound to: off loopback it is guarded
-	Hosts      []string     // names under which it is reached, beside IP literals and localhost
-	TokenFile  string       // holds the bearer token that is asked for off loopback; "": nothing but metrics and health there
+	Letters    *dlq.Store    // the store in LettersDir
+	Retention  time.Duration // the age from which resolved and discarded letters are pruned; 0: they are kept
+	Replay     http.Handler  // replays the dead letter whose id is the path value "id"
+	Listen     string        // the address it is bound to: off loopback it is guarded
+	Hosts      []string      // names under which it is reached, beside IP literals and localhost
+	TokenFile  string        // holds the bearer token that is asked for off loopback; "": nothing but metrics and health there
 	Log        *zap.Logger
 }
 
 // New builds the handler. It fails when the token file cannot be read.
 func New(o Options) (http.Handler, error) {
-	g := guard{hosts: o.Hosts, loopback: isLoopback(o.Listen)}
-	if o.TokenFile != "" {
-		data, err := os.ReadFile(o.TokenFile)
-		if err != nil {
-			return nil, fmt.Errorf("admin.token_file: %w", err)
-		}
-		token := strings.TrimSpace(string(data))
-		if token == "" {
-			return nil, fmt.Errorf("admin.token_file: %s is empty", o.TokenFile)
-		}
-		sum := sha256.Sum256([]byte(token))
-		g.token = &sum
+	g, err := newGuard(o)
+	if err != nil {
+		return nil, err
 	}
 	r := chi.NewRouter()
+	r.NotFound(func(w http.ResponseWriter, _ *http.Request) {
+		say(w, http.StatusNotFound, "there is nothing at this path; /api/v1/openapi.yaml lists what there is")
+	})
 	r.Method(http.MethodGet, "/metrics", promhttp.HandlerFor(o.Gatherer, promhttp.HandlerOpts{ErrorLog: zap.NewStdLog(o.Log)}))
 	r.Get("/healthz", func(w http.ResponseWriter, _ *http.Request) { say(w, http.StatusOK, "ok") })
 	r.Get("/readyz", func(w http.ResponseWriter, _ *http.Request) {
@@ -87,9 +85,13 @@ func New(o Options) (http.Handler, error) {
 	r.Group(func(r chi.Router) {
 		r.Use(g.protect)
 		r.Get("/api/v1/providers", func(w http.ResponseWriter, _ *http.Request) {
-			writeJSON(w, http.StatusOK, map[string]any{"providers": o.Accounts()})
+			writeJSON(w, map[string]any{"providers": o.Accounts()})
 		})
-		letters{dir: o.LettersDir, log: o.Log}.routes(r)
+		letters{dir: o.LettersDir, store: o.Letters, retention: o.Retention, log: o.Log}.routes(r)
+		r.Get("/api/v1/openapi.yaml", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/yaml")
+			_, _ = w.Write(description) // whoever asked may have gone
+		})
 		r.Method(http.MethodPost, "/api/v1/dead-letters/{id}/replay", o.Replay)
 		r.Post("/quitquitquit", func(w http.ResponseWriter, _ *http.Request) {
 			say(w, http.StatusAccepted, "draining")
@@ -101,70 +103,20 @@ func New(o Options) (http.Handler, error) {
 			pprof.Handler(chi.URLParam(r, "profile")).ServeHTTP(w, r)
 		})
 		r.Get("/", func(w http.ResponseWriter, _ *http.Request) {
-			say(w, http.StatusOK, "ocr-proxy\n\n/metrics\n/healthz\n/readyz\n/api/v1/providers\n/api/v1/dead-letters\nPOST /api/v1/dead-letters/{id}/replay\nPOST /quitquitquit")
+			say(w, http.StatusOK, "ocr-proxy\n\n/metrics\n/healthz\n/readyz\n/api/v1/providers\n/api/v1/dead-letters\n/api/v1/openapi.yaml\nPOST /quitquitquit")
 		})
 	})
 	return r, nil
 }
 
-func isLoopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return false
-	}
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
-}
-
-// guard decides who may see more than metrics and health.
-type guard struct {
-	hosts    []string
-	loopback bool
-	token    *[sha256.Size]byte
-}
-
-func (g guard) protect(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case !g.knows(r.Host):
-			// A page on the web can make a browser ask a name of its own that leads here.
-			say(w, http.StatusMisdirectedRequest, "this host name is not one of admin.hosts")
-		case r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") == "cross-site":
-			say(w, http.StatusForbidden, "requests from other sites are refused")
-		case !g.loopback && g.token == nil:
-			say(w, http.StatusForbidden, "off loopback this needs admin.token_file")
-		case g.token != nil && !g.loopback && !g.bears(r):
-			w.Header().Set("WWW-Authenticate", "Bearer")
-			say(w, http.StatusUnauthorized, "a bearer token is needed")
-		default:
-			next.ServeHTTP(w, r)
-		}
-	})
-}
-
-func (g guard) knows(hostport string) bool {
-	host, _, err := net.SplitHostPort(hostport)
-	if err != nil {
-		host = hostport
-	}
-	host = strings.Trim(host, "[]")
-	return net.ParseIP(host) != nil || strings.EqualFold(host, "localhost") ||
-		slices.ContainsFunc(g.hosts, func(s string) bool { return strings.EqualFold(s, host) })
-}
-
-func (g guard) bears(r *http.Request) bool {
-	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	sum := sha256.Sum256([]byte(token))
-	return ok && subtle.ConstantTimeCompare(sum[:], g.token[:]) == 1
-}
-
 func say(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff") // a sentence may repeat what was asked
 	w.WriteHeader(status)
-	_, _ = w.Write([]byte(text + "\n")) // whoever asked may have gone
+	_, _ = w.Write([]byte(text + "\n")) //nolint:gosec // plain text, and whoever asked may have gone
 }
 
-func writeJSON(w http.ResponseWriter, status int, v any) {
+func writeJSON(w http.ResponseWriter, v any) {
 	data, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		say(w, http.StatusInternalServerError, "the answer cannot be written as JSON")
@@ -172,6 +124,6 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(status)
+	w.Header().Set("X-Content-Type-Options", "nosniff")
 	_, _ = w.Write(append(data, '\n'))
 }

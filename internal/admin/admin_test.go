@@ -14,6 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
+
+	"github.com/ocr-proxy/ocr-proxy/internal/dlq"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -26,20 +28,30 @@ func options(t *testing.T) Options {
 	up := prometheus.NewGauge(prometheus.GaugeOpts{Name: "ocrproxy_test", Help: "A figure."})
 	up.Set(7)
 	registry.MustRegister(up)
+	dir := t.TempDir()
+	store, err := dlq.Open(dir, dlq.Options{KeepPayloads: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = store.Close() })
 	return Options{
-		Gatherer: registry, Ready: func() bool { return true }, Quit: func() {}, Listen: loopback, LettersDir: t.TempDir(), Log: zap.NewNop(),
+		Gatherer: registry, Ready: func() bool { return true }, Quit: func() {}, Listen: loopback, LettersDir: dir, Letters: store, Log: zap.NewNop(),
 		Accounts: func() []Account {
 			return []Account{{Name: "acct", Kind: "textract", Upstream: "https://up.example", InFlight: 2, Breaker: Breaker{State: "open", Reason: "failures", OpenSeconds: 1.5}, Paused: map[string]float64{"op": 3}}}
 		},
 	}
 }
 
-// ask makes one request; header holds lines "K: V", separated by |.
+// ask makes one request without a body.
 func ask(t *testing.T, o Options, method, target, header string) *httptest.ResponseRecorder {
+	t.Helper()
+	return order(t, o, method, target, header, "")
+}
+
+// order makes one request; header holds lines "K: V", separated by |.
+func order(t *testing.T, o Options, method, target, header, body string) *httptest.ResponseRecorder {
 	t.Helper()
 	handler, err := New(o)
 	require.NoError(t, err)
-	r := httptest.NewRequestWithContext(t.Context(), method, target, http.NoBody)
+	r := httptest.NewRequestWithContext(t.Context(), method, target, strings.NewReader(body))
 	r.Host = "127.0.0.1:9090"
 	for line := range strings.SplitSeq(header, "|") {
 		k, v, ok := strings.Cut(line, ": ")
@@ -121,7 +133,13 @@ func TestWhoMaySeeMoreThanMetricsAndHealth(t *testing.T) {
 		{"not the configured name", func(o *Options) { o.Hosts = []string{"proxy.internal"} }, "Host: proxy.internal.evil", 421},
 
 		{"a page's script", nil, "Origin: https://evil.example", 403},
+		{"a page of a site beside this one", nil, "Sec-Fetch-Site: same-site|Origin: http://127.0.0.1:8080", 403},
+		{"a page's script of an old browser", nil, "Origin: http://127.0.0.1:8080", 403},
+		{"a page without an origin", nil, "Origin: null", 403},
 		{"a link from another site", nil, "Sec-Fetch-Site: cross-site", 403},
+		{"the listener's own page", nil, "Sec-Fetch-Site: same-origin|Origin: http://127.0.0.1:9090", 200},
+		{"the listener's own page in an old browser", nil, "Origin: http://127.0.0.1:9090", 200},
+		{"the listener's own page through a tunnel", nil, "Host: localhost:9999|Origin: http://localhost:9999", 200},
 		{"a fetch of Node's from a server", nil, "Sec-Fetch-Mode: cors", 200},
 		{"typed into a browser", nil, "Sec-Fetch-Site: none", 200},
 

@@ -22,23 +22,20 @@ import (
 func withLetters(t *testing.T, n int) (o Options, ids []string) {
 	t.Helper()
 	o = options(t)
-	store, err := dlq.Open(o.LettersDir, dlq.Options{KeepPayloads: true})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = store.Close() })
 	for i := range n {
 		e := &dlq.Envelope{
 			Provider: string(rune('a' + i%2)), Kind: "generic", Outcome: "permanent", ErrorClass: "permanent", ErrorCode: fmt.Sprintf("code-%d", i),
-			FailureClass: "fatal", DocumentID: fmt.Sprintf("doc-%d", i), Tenant: "t", FailedAt: time.Date(2026, 1, 1, i, 0, 0, 0, time.UTC),
+			FailureClass: "fatal", Operation: fmt.Sprintf("op-%d", i/2), DocumentID: fmt.Sprintf("doc-%d", i), Tenant: "t", FailedAt: time.Date(2026, 1, 1, i, 0, 0, 0, time.UTC),
 		}
-		id, err := store.Put(t.Context(), e, strings.NewReader("the secret document"))
+		id, err := o.Letters.Put(t.Context(), e, strings.NewReader("the secret document"))
 		require.NoError(t, err)
 		ids = append(ids, id)
 	}
 	return o, ids
 }
 
-// documents are the names in a listing.
-func documents(t *testing.T, o Options, query string) (names []string, more bool) {
+// documents are the names in a listing, and the cursor of the next one.
+func documents(t *testing.T, o Options, query string) (names []string, next string) {
 	t.Helper()
 	w := ask(t, o, http.MethodGet, "/api/v1/dead-letters"+query, "")
 	require.NotContains(t, w.Body.String(), "the secret document", "payloads are never served")
@@ -47,34 +44,55 @@ func documents(t *testing.T, o Options, query string) (names []string, more bool
 		names = append(names, letter.(map[string]any)["document_id"].(string))
 		require.Equal(t, "open", letter.(map[string]any)["status"])
 	}
-	return names, page["more"].(bool)
+	return names, page["next"].(string)
 }
 
 func TestListOfDeadLetters(t *testing.T) {
 	t.Parallel()
 	o, _ := withLetters(t, 5)
-	for _, c := range []struct {
-		query string
-		want  []string
-		more  bool
-	}{
-		{"", []string{"doc-4", "doc-3", "doc-2", "doc-1", "doc-0"}, false},
-		{"?limit=2", []string{"doc-4", "doc-3"}, true},
-		{"?limit=5", []string{"doc-4", "doc-3", "doc-2", "doc-1", "doc-0"}, false},
-		{"?provider=b", []string{"doc-3", "doc-1"}, false},
-		{"?provider=b&limit=1", []string{"doc-3"}, true},
-		{"?code=code-2", []string{"doc-2"}, false},
-		{"?class=throttle", nil, false},
-		{"?tenant=t&outcome=permanent&since=2026-01-01T03:00:00Z", []string{"doc-4", "doc-3"}, false},
+	for query, want := range map[string][]string{
+		"":                       {"doc-4", "doc-3", "doc-2", "doc-1", "doc-0"},
+		"?limit=5":               {"doc-4", "doc-3", "doc-2", "doc-1", "doc-0"},
+		"?provider=b":            {"doc-3", "doc-1"},
+		"?code=code-2":           {"doc-2"},
+		"?operation=op-1":        {"doc-3", "doc-2"},
+		"?document=doc-0":        {"doc-0"},
+		"?class=throttle":        nil,
+		"?provider=&status=open": {"doc-4", "doc-3", "doc-2", "doc-1", "doc-0"},
+		"?tenant=t&outcome=permanent&since=2026-01-01T03:00:00Z": {"doc-4", "doc-3"},
+		"?since=2026-01-01T01:00:00Z&until=2026-01-01T03:00:00Z": {"doc-2", "doc-1"},
 	} {
-		names, more := documents(t, o, c.query)
-		require.Equal(t, c.want, names, c.query)
-		require.Equal(t, c.more, more, c.query)
+		names, next := documents(t, o, query)
+		require.Equal(t, want, names, query)
+		require.Empty(t, next, query)
 	}
 	require.Equal(t, []any{}, decode(t, ask(t, o, http.MethodGet, "/api/v1/dead-letters?status=resolved", ""))["dead_letters"], "a list, not null")
-	for _, query := range []string{"?limit=0", "?limit=-1", "?limit=1001", "?limit=x", "?since=yesterday", "?status=lost"} {
+	for _, query := range []string{"?limit=0", "?limit=-1", "?limit=1001", "?limit=x", "?since=yesterday", "?status=lost", "?clas=auth", "?until=1"} {
 		require.Equal(t, http.StatusBadRequest, ask(t, o, http.MethodGet, "/api/v1/dead-letters"+query, "").Code, query)
 	}
+}
+
+func TestPagesGiveEveryLetterOnce(t *testing.T) {
+	t.Parallel()
+	o, _ := withLetters(t, 5)
+	for limit, filter := range map[int]string{1: "", 2: "", 3: "", 4: "&provider=a"} {
+		want, _ := documents(t, o, "?"+filter)
+		var all []string
+		for cursor, pages := "", 0; pages == 0 || cursor != ""; pages++ {
+			var names []string
+			names, cursor = documents(t, o, fmt.Sprintf("?limit=%d&cursor=%s%s", limit, cursor, filter))
+			require.NotEmpty(t, names)
+			all = append(all, names...)
+			require.Less(t, pages, 5)
+		}
+		require.Equal(t, want, all)
+	}
+
+	_, cursor := documents(t, o, "?limit=2")
+	_, err := o.Letters.Put(t.Context(), &dlq.Envelope{Provider: "a", Outcome: "permanent", DocumentID: "newer"}, nil)
+	require.NoError(t, err)
+	names, _ := documents(t, o, "?cursor="+cursor)
+	require.Equal(t, []string{"doc-2", "doc-1", "doc-0"}, names, "what is written meanwhile moves nothing")
 }
 
 func TestOneDeadLetter(t *testing.T) {
@@ -87,6 +105,7 @@ func TestOneDeadLetter(t *testing.T) {
 	require.Equal(t, "open", letter["status"])
 	require.Equal(t, dlq.Schema, letter["schema"])
 
+	require.Equal(t, letter, decode(t, ask(t, o, http.MethodGet, "/api/v1/dead-letters/"+ids[0][:8], "")), "the beginning of an id will do")
 	outside := filepath.Join(filepath.Dir(o.LettersDir), "outside.json")
 	require.NoError(t, os.WriteFile(outside, []byte(`{"schema":"ocr-proxy/dead-letter/v1"}`), 0o600))
 	t.Cleanup(func() { _ = os.Remove(outside) })
@@ -114,7 +133,9 @@ func TestAStoreThatIsGone(t *testing.T) {
 	t.Parallel()
 	o := options(t)
 	o.LettersDir = filepath.Join(o.LettersDir, "missing")
-	w := ask(t, o, http.MethodGet, "/api/v1/dead-letters", "")
-	require.Equal(t, http.StatusInternalServerError, w.Code)
-	require.NotContains(t, w.Body.String(), o.LettersDir, "the answer tells nothing of the machine")
+	for _, path := range []string{"", "/0192d3c0-7a1b-7c3d-8e4f-5a6b7c8d9e0f"} {
+		w := ask(t, o, http.MethodGet, "/api/v1/dead-letters"+path, "")
+		require.Equal(t, http.StatusInternalServerError, w.Code)
+		require.NotContains(t, w.Body.String(), o.LettersDir, "the answer tells nothing of the machine")
+	}
 }

@@ -59,6 +59,7 @@ func (s *Store) Claim(id string) (*Claim, error) {
 		s.setAside(StatusClaimed, name, err)
 		return nil, fmt.Errorf("claim dead letter %s: %w", id, err)
 	}
+	s.pruning.noteLetter(e)
 	c := &Claim{store: s, id: id, envelope: e, size: size}
 	if err := c.claimed(); err != nil {
 		return nil, fmt.Errorf("claim dead letter %s: %w", id, err)

@@ -7,7 +7,8 @@ import (
 	"path/filepath"
 )
 
-var errLocked = errors.New("locked by another process")
+// ErrInUse says that another process owns the store.
+var ErrInUse = errors.New("in use by another process")
 
 // takeLock makes this process the only one that writes to the store.
 func takeLock(dir string) (*os.File, error) {
@@ -22,8 +23,8 @@ func takeLock(dir string) (*os.File, error) {
 		return f, nil
 	}
 	_ = f.Close() // Nothing was written, and the first error says more.
-	if errors.Is(err, errLocked) {
-		return nil, fmt.Errorf("dead-letter folder %s is in use by another process: stop that one or choose another dead_letters.dir", dir)
+	if errors.Is(err, ErrInUse) {
+		return nil, fmt.Errorf("dead-letter folder %s is %w: stop that one or choose another dead_letters.dir", dir, ErrInUse)
 	}
 	return nil, fmt.Errorf("lock dead-letter folder %s: %w", dir, err)
 }

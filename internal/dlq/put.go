@@ -74,7 +74,8 @@ func (s *Store) begin(ctx context.Context) (done func(), err error) {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	done = func() { <-s.writers }
+	leave := s.pruning.enter()
+	done = func() { leave(); <-s.writers }
 	if s.closed {
 		done()
 		return nil, fs.ErrClosed
@@ -110,6 +111,7 @@ func (s *Store) prepare(e *Envelope) error {
 func (s *Store) openLetter(id string) (e *Envelope, size int64, ok bool) {
 	e, size, err := readEnvelope(s.path(StatusOpen, fileName(id)))
 	if err == nil {
+		s.pruning.noteLetter(e)
 		return e, size, true
 	}
 	if !errors.Is(err, ErrUnread) {

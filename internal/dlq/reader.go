@@ -31,19 +31,26 @@ type Filter struct {
 	Outcome string
 	// Code is a provider's error code.
 	Code string
+	// Operation is the provider's name for the call.
+	Operation string
 	// Tenant is a worker's tenant.
 	Tenant string
 	// Document is a document id; of one that is a hash the first twelve characters or more will do.
 	Document string
 	// Since leaves out letters whose last failure is older.
 	Since time.Time
+	// Until leaves out letters whose last failure is not before it; zero leaves out none.
+	Until time.Time
+	// Before leaves out letters whose id is not smaller: those that [Reader.List] has given up to it.
+	Before string
 	// Status is open, claimed, resolved or discarded; empty means open.
 	Status string
 }
 
 func (f Filter) selects(e *Envelope) bool {
 	return matches(f.Provider, e.Provider) && matches(f.Class, e.ErrorClass) && matches(f.Outcome, e.Outcome) &&
-		matches(f.Code, e.ErrorCode) && matches(f.Tenant, e.Tenant) && f.selectsDocument(e.DocumentID) && !e.FailedAt.Before(f.Since)
+		matches(f.Code, e.ErrorCode) && matches(f.Operation, e.Operation) && matches(f.Tenant, e.Tenant) && f.selectsDocument(e.DocumentID) &&
+		!e.FailedAt.Before(f.Since) && (f.Until.IsZero() || e.FailedAt.Before(f.Until))
 }
 
 // ShortHash is how many characters of a hash are enough to tell it by.
@@ -97,6 +104,9 @@ func (r *Reader) List(f Filter) iter.Seq2[Letter, error] {
 		}
 		// UUIDv7 begin with the time, so the names are in order of writing.
 		for _, name := range slices.Backward(names) {
+			if f.Before != "" && name >= fileName(f.Before) {
+				continue
+			}
 			e, _, err := readEnvelope(filepath.Join(folder, name))
 			switch {
 			case folderMissing(err): // It moved on since the folder was listed.
@@ -134,19 +144,30 @@ func (r *Reader) Get(id string) (Letter, error) {
 	return Letter{}, fmt.Errorf("no dead letter has the id %s: %w", id, fs.ErrNotExist)
 }
 
+// ErrAmbiguous says that several letters have ids that begin alike.
+var ErrAmbiguous = errors.New("give more of the id")
+
 // minPrefix is how much of an id is asked for at least, in characters.
 const minPrefix = 8
 
 var idPrefix = regexp.MustCompile(`^[0-9a-f-]+$`)
 
+// CheckID tells whether Find can make sense of an id or its beginning; the error is then [ErrInvalidID].
+func CheckID(prefix string) error {
+	if len(prefix) < minPrefix || !idPrefix.MatchString(prefix) {
+		return fmt.Errorf("%q is %w, nor its first %d characters or more", prefix, ErrInvalidID, minPrefix)
+	}
+	return nil
+}
+
 // Find is Get for an id of which only the beginning is given, at least eight
-// characters. It is an error when several letters begin so.
+// characters. The error may wrap [ErrAmbiguous], too.
 func (r *Reader) Find(prefix string) (Letter, error) {
 	if validID(prefix) {
 		return r.Get(prefix)
 	}
-	if len(prefix) < minPrefix || !idPrefix.MatchString(prefix) {
-		return Letter{}, fmt.Errorf("%q is %w, nor its first %d characters or more", prefix, ErrInvalidID, minPrefix)
+	if err := CheckID(prefix); err != nil {
+		return Letter{}, err
 	}
 	found := map[string]struct{}{} // One that moves meanwhile may be seen twice.
 	for _, status := range statuses() {
@@ -161,7 +182,7 @@ func (r *Reader) Find(prefix string) (Letter, error) {
 		}
 	}
 	if len(found) > 1 {
-		return Letter{}, fmt.Errorf("%d dead letters have ids that begin with %s: give more of it", len(found), prefix)
+		return Letter{}, fmt.Errorf("%d dead letters have ids that begin with %s: %w", len(found), prefix, ErrAmbiguous)
 	}
 	for id := range found {
 		return r.Get(id)

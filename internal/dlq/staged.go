@@ -12,7 +12,7 @@ import (
 )
 
 // ErrFull says that a letter would have made the store larger than its limit.
-var ErrFull = errors.New("the dead-letter store is full: raise dead_letters.max_bytes or remove resolved and discarded letters")
+var ErrFull = errors.New("the dead-letter store is full: raise dead_letters.max_bytes, or remove resolved and discarded letters with `ocr-proxy dlq prune`")
 
 // staged is a file in tmp whose content is durable and whose place is not taken yet.
 type staged struct {
@@ -193,6 +193,7 @@ func (s *Store) placePayload(ctx context.Context, f *staged) error {
 		return err
 	}
 	defer unlock()
+	s.pruning.note(f.sum) // Before the look at what is there.
 	to := s.path(filepath.FromSlash(payloadRef(f.hexSum())))
 	shard := filepath.Dir(to)
 	if err := s.makeShard(shard); err != nil {

@@ -60,6 +60,7 @@ type Store struct {
 	shards   sync.Map      // Payload folders whose own names are durable.
 	writers  chan struct{} // One element per write under way.
 	sweeper  *time.Timer   // Removes jobs that have expired.
+	pruning  pruneGuard
 
 	// repairing is held while folders are made again, which is disk work on
 	// purpose: whoever waits for it has no folder to write to.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"hash"
+	"io"
 )
 
 // usage says what a value is to the keys.
@@ -37,6 +38,10 @@ type documents struct {
 	unordered bool         // The order of the text is not one that matters.
 	only      int          // The rank whose documents are summed in this pass, or everyRank.
 
+	place     func() io.Writer // Gives each document a place to be written to, decoded; nil: none is.
+	keep      io.Writer        // That of the document being read.
+	undecoded bool             // A document was not the base64 that it should have been.
+
 	// The document being read:
 	at      role
 	head    []byte
@@ -51,11 +56,17 @@ func newDocuments(only int) *documents {
 	return &documents{only: only, ranks: map[int]bool{}}
 }
 
-// tally sums one document, alone and at the end of those before it.
-type tally struct{ own, whole hash.Hash }
+// tally sums one document, alone and at the end of those before it, and writes it where it is to be kept.
+type tally struct {
+	own, whole hash.Hash
+	keep       io.Writer
+}
 
 func (t tally) write(p []byte) {
 	t.own.Write(p)
+	if t.keep != nil {
+		_, _ = t.keep.Write(p) // Whoever keeps it remembers the error.
+	}
 	if t.whole != nil {
 		t.whole.Write(p)
 	}
@@ -110,6 +121,9 @@ func (d *documents) enter(at role) {
 	d.at = at
 	d.count++
 	d.ranks[at.rank] = true
+	if d.place != nil {
+		d.keep = d.place()
+	}
 }
 
 // write takes the next part of the text.
@@ -123,6 +137,7 @@ func (d *documents) write(part []byte) {
 		n := maxHead - len(d.head)
 		d.head, part = append(d.head, part[:n]...), part[n:]
 		d.text, d.decoded = d.next(true), d.next(false)
+		d.decoded.keep = d.keep
 		uri, payload, percent, encoded := dataURI(d.head)
 		d.uri = uri
 		d.decoder = newDecoder(percent, encoded, d.decoded.write)
@@ -139,7 +154,7 @@ func (d *documents) end() digest {
 		if d.decoder.close() {
 			return d.leaf(d.settle(d.decoded))
 		}
-		d.uri = ""
+		d.uri, d.undecoded = "", true
 		return d.leaf(d.settle(d.text))
 	}
 	if isDataURI := hasPrefixFold(d.head, "data:"); !isDataURI && (d.at.use == reference || isURL(d.head)) {
@@ -149,12 +164,12 @@ func (d *documents) end() digest {
 	var plain []byte
 	decoder := newDecoder(percent, encoded, func(p []byte) { plain = append(plain, p...) })
 	decoder.write(payload)
-	if decoder.close() {
-		d.uri = uri
-	} else {
-		plain = d.head
-	}
 	t := d.next(false)
+	if decoder.close() {
+		d.uri, t.keep = uri, d.keep
+	} else {
+		plain, d.undecoded = d.head, true
+	}
 	t.write(plain)
 	return d.leaf(d.settle(t))
 }
@@ -183,7 +198,9 @@ func (d *documents) object(at role, url string) {
 // file starts a document that is raw bytes; it ends with settle.
 func (d *documents) file() tally {
 	d.enter(role{use: inline})
-	return d.next(false)
+	t := d.next(false)
+	t.keep = d.keep
+	return t
 }
 
 // dataURI takes a data: URI apart: what it says about the document, what follows the comma in text, and how that is encoded. Any other
