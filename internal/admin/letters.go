@@ -129,6 +129,9 @@ func (l letters) refuse(w http.ResponseWriter, err error) {
 	case errors.Is(err, dlq.ErrUnreadable):
 		l.log.Warn("a dead letter cannot be read", zap.Error(err))
 		say(w, http.StatusInternalServerError, "this dead letter cannot be read: run `ocr-proxy dlq verify`")
+	case errors.Is(err, dlq.ErrUnread):
+		l.log.Warn("a dead letter cannot be read now", zap.Error(err))
+		say(w, http.StatusInternalServerError, "this dead letter cannot be read now: try again, and look at the disk")
 	case errors.Is(err, dlq.ErrNotOpen), errors.Is(err, dlq.ErrPruning):
 		say(w, http.StatusConflict, err.Error())
 	case errors.Is(err, dlq.ErrAmbiguous), errors.Is(err, dlq.ErrNoReason):
