@@ -23,6 +23,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/ocr-proxy/ocr-proxy/internal/dlq"
+	"github.com/ocr-proxy/ocr-proxy/internal/replay"
 )
 
 // described is the description as a tree.
@@ -101,6 +102,19 @@ func asking(text string) cause { return func(_ *testing.T, _ *scene, r *request)
 
 func closed(t *testing.T, s *scene, _ *request) { require.NoError(t, s.options.Letters.Close()) }
 
+// replayed stands for the handler that makes replays, which has tests of its own.
+func replayed(status int, answer any) cause {
+	return func(_ *testing.T, s *scene, _ *request) {
+		s.options.Replay = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if status != http.StatusOK {
+				say(w, status, "a sentence")
+				return
+			}
+			writeJSON(w, answer)
+		})
+	}
+}
+
 func damaged(t *testing.T, s *scene, _ *request) {
 	require.NoError(t, os.WriteFile(filepath.Join(s.options.LettersDir, "open", s.id+".json"), []byte("{"), 0o600))
 }
@@ -147,7 +161,7 @@ func pruning(t *testing.T, s *scene) {
 func causes() map[string]cause {
 	const list, one = "GET /api/v1/dead-letters ", "GET /api/v1/dead-letters/{id} "
 	const resolve, discard = "POST /api/v1/dead-letters/{id}/resolve ", "POST /api/v1/dead-letters/{id}/discard "
-	const prune = "POST /api/v1/dead-letters/prune "
+	const again, prune = "POST /api/v1/dead-letters/{id}/replay ", "POST /api/v1/dead-letters/prune "
 	tooLarge, notJSON := body(`{"note":"`+strings.Repeat("x", maxOrder)+`"}`), func(_ *testing.T, _ *scene, r *request) { r.header = "" }
 	return map[string]cause{
 		list + "200": asking("?status=open&provider=a&limit=1"), list + "400": asking("?limit=0"), list + "500": gone,
@@ -163,6 +177,8 @@ func causes() map[string]cause {
 			require.NoError(t, os.RemoveAll(payloads))
 			require.NoError(t, os.WriteFile(payloads, nil, 0o600))
 		},
+		again + "200": replayed(200, replay.Result{ID: "x", Status: dlq.StatusResolved}), again + "404": replayed(404, nil), again + "409": replayed(409, nil),
+		again + "422": replayed(422, nil), again + "425": replayed(425, nil), again + "500": replayed(500, nil), again + "503": replayed(503, nil),
 		"GET /api/v1/providers 200": nil, "GET /api/v1/openapi.yaml 200": nil, "GET / 200": nil, "GET /metrics 200": nil, "GET /healthz 200": nil,
 		"GET /readyz 200": nil, "GET /readyz 503": func(_ *testing.T, s *scene, _ *request) { s.options.Ready = func() bool { return false } },
 		"POST /quitquitquit 202":         nil,
@@ -203,7 +219,7 @@ func TestTheHandlersAnswerAsDescribed(t *testing.T) {
 			switch {
 			case strings.HasSuffix(path, "/prune"):
 				r.body = `{"dry_run":false,"older_than":"720h"}`
-			case method == http.MethodGet || path == "/quitquitquit":
+			case method == http.MethodGet || path == "/quitquitquit" || strings.HasSuffix(path, "/replay"):
 				r.header, r.body = "", ""
 			}
 			if change != nil {
@@ -318,4 +334,14 @@ func undescribed(all map[string]any, schema, value any, at string) (missing []st
 		}
 	}
 	return missing
+}
+
+func TestTheEstimateOfAReplayIsAsDescribed(t *testing.T) {
+	t.Parallel()
+	pages := 3
+	for _, e := range []replay.Estimate{{ID: "x", Calls: 1}, {ID: "x", Calls: 1, Pages: &pages, Ambiguous: true}} {
+		text, err := json.Marshal(e)
+		require.NoError(t, err)
+		newSchemas(t).check(t, []string{"paths", "/api/v1/dead-letters/{id}/replay", "post", "responses", "200"}, "application/json", string(text))
+	}
 }
