@@ -343,7 +343,7 @@ func (s *server) states() []admin.Account {
 		all = append(all, admin.Account{
 			Name: a.Name, Kind: a.Provider.Name, Upstream: a.Upstream.Redacted(), InFlight: a.Purse.InProgress(),
 			Breaker: admin.Breaker{State: circuit.State.String(), Reason: string(circuit.Reason), OpenSeconds: circuit.OpenFor.Seconds()},
-			Paused:  paused, LastHour: lastHour(a.Watch.Hour()),
+			Paused:  paused, LastHour: lastHour(a.Watch.Hour()), Minutes: a.Watch.Minutes(),
 		})
 	}
 	return all

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/ocr-proxy/ocr-proxy/internal/dlq"
+	"github.com/ocr-proxy/ocr-proxy/internal/watch"
 )
 
 // description is the API in the words of OpenAPI.
@@ -31,6 +32,7 @@ type Account struct {
 	Breaker  Breaker            `json:"breaker"`
 	Paused   map[string]float64 `json:"paused_seconds"` // by operation; empty when nothing is held
 	LastHour Hour               `json:"last_hour"`
+	Minutes  []watch.Minute     `json:"-"` // of the last hour, for the page
 }
 
 // Hour is what an account did in the last hour.
@@ -69,6 +71,11 @@ func New(o Options) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
+	letters := letters{dir: o.LettersDir, store: o.Letters, retention: o.Retention, log: o.Log}
+	pages, err := newPages(o, letters)
+	if err != nil {
+		return nil, err
+	}
 	r := chi.NewRouter()
 	r.NotFound(func(w http.ResponseWriter, _ *http.Request) {
 		say(w, http.StatusNotFound, "there is nothing at this path; /api/v1/openapi.yaml lists what there is")
@@ -87,7 +94,7 @@ func New(o Options) (http.Handler, error) {
 		r.Get("/api/v1/providers", func(w http.ResponseWriter, _ *http.Request) {
 			writeJSON(w, map[string]any{"providers": o.Accounts()})
 		})
-		letters{dir: o.LettersDir, store: o.Letters, retention: o.Retention, log: o.Log}.routes(r)
+		letters.routes(r)
 		r.Get("/api/v1/openapi.yaml", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/yaml")
 			_, _ = w.Write(description) // whoever asked may have gone
@@ -102,9 +109,7 @@ func New(o Options) (http.Handler, error) {
 		r.Get("/debug/pprof/{profile}", func(w http.ResponseWriter, r *http.Request) {
 			pprof.Handler(chi.URLParam(r, "profile")).ServeHTTP(w, r)
 		})
-		r.Get("/", func(w http.ResponseWriter, _ *http.Request) {
-			say(w, http.StatusOK, "ocr-proxy\n\n/metrics\n/healthz\n/readyz\n/api/v1/providers\n/api/v1/dead-letters\n/api/v1/openapi.yaml\nPOST /quitquitquit")
-		})
+		pages.routes(r)
 	})
 	return r, nil
 }

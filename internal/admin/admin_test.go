@@ -149,6 +149,8 @@ func TestWhoMaySeeMoreThanMetricsAndHealth(t *testing.T) {
 		{"off loopback with another scheme", func(o *Options) { o.Listen, o.TokenFile = everywhere, token }, "Authorization: Basic correct horse", 401},
 		{"off loopback with a part of it", func(o *Options) { o.Listen, o.TokenFile = everywhere, token }, "Authorization: Bearer correct", 401},
 		{"off loopback with the token", func(o *Options) { o.Listen, o.TokenFile = everywhere, token }, "Authorization: Bearer correct horse", 200},
+		{"off loopback with the token as a password", func(o *Options) { o.Listen, o.TokenFile = everywhere, token }, "Authorization: Basic eDpjb3JyZWN0IGhvcnNl", 200},
+		{"off loopback with a wrong password", func(o *Options) { o.Listen, o.TokenFile = everywhere, token }, "Authorization: Basic eDp3cm9uZw==", 401},
 		{"every interface is off loopback", func(o *Options) { o.Listen = ":9090" }, "", 403},
 		{"on loopback no token is asked for", func(o *Options) { o.TokenFile = token }, "", 200},
 		{"the whole of 127/8 is loopback", func(o *Options) { o.Listen = "127.0.0.9:9090" }, "", 200},

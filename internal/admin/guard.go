@@ -58,8 +58,9 @@ func (g guard) protect(next http.Handler) http.Handler {
 		case !g.loopback && g.token == nil:
 			say(w, http.StatusForbidden, "off loopback this needs admin.token_file")
 		case g.token != nil && !g.loopback && !g.bears(r):
-			w.Header().Set("WWW-Authenticate", "Bearer")
-			say(w, http.StatusUnauthorized, "a bearer token is needed")
+			w.Header().Add("WWW-Authenticate", "Bearer")
+			w.Header().Add("WWW-Authenticate", `Basic realm="ocr-proxy", charset="UTF-8"`)
+			say(w, http.StatusUnauthorized, "a bearer token is needed; a browser takes it as the password, with any name")
 		default:
 			next.ServeHTTP(w, r)
 		}
@@ -84,8 +85,12 @@ func (g guard) knows(hostport string) bool {
 		slices.ContainsFunc(g.hosts, func(s string) bool { return strings.EqualFold(s, host) })
 }
 
+// bears tells whether a request has the token. Browsers, which cannot be told to send one, send it as a password.
 func (g guard) bears(r *http.Request) bool {
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !ok {
+		_, token, ok = r.BasicAuth()
+	}
 	sum := sha256.Sum256([]byte(token))
 	return ok && subtle.ConstantTimeCompare(sum[:], g.token[:]) == 1
 }

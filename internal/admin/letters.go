@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"net/http"
@@ -55,17 +56,26 @@ func (l letters) list(w http.ResponseWriter, r *http.Request) {
 		l.fail(w, err)
 		return
 	}
+	found, err := l.page(r.Context(), reader, filter, limit)
+	if err != nil {
+		l.refuse(w, err)
+		return
+	}
+	writeJSON(w, found)
+}
+
+// page reads the letters that a filter selects, up to a limit.
+func (l letters) page(ctx context.Context, reader *dlq.Reader, filter dlq.Filter, limit int) (page, error) {
 	found := page{Letters: []dlq.Letter{}}
 	for letter, err := range reader.List(filter) {
 		switch {
-		case r.Context().Err() != nil:
-			return // whoever asked has gone
+		case ctx.Err() != nil:
+			return found, context.Cause(ctx) // whoever asked has gone
 		case dlq.PassedOver(err):
 			l.log.Warn("a dead letter cannot be read", zap.Error(err))
 			continue
 		case err != nil:
-			l.refuse(w, err)
-			return
+			return found, err
 		}
 		if len(found.Letters) == limit { // this one is on the next page
 			found.Next = found.Letters[limit-1].ID
@@ -73,7 +83,7 @@ func (l letters) list(w http.ResponseWriter, r *http.Request) {
 		}
 		found.Letters = append(found.Letters, letter)
 	}
-	writeJSON(w, found)
+	return found, nil
 }
 
 // query reads the parameters of a list. The error is a sentence for whoever asked.
