@@ -12,7 +12,7 @@ RACE := $(shell command -v $${CC:-cc} >/dev/null 2>&1 && [ "$$($(GO) env CGO_ENA
 FUZZTIME      ?= 30s
 GOLANGCI_LINT ?= golangci-lint
 
-.PHONY: run build test fuzz bench replay-storm lint cross interop interop-smoke help
+.PHONY: run build test fuzz bench million replay-storm lint cross interop interop-smoke help
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -39,6 +39,13 @@ bench: ## benchmarks, and the proxy against a bare httputil.ReverseProxy in the 
 
 replay-storm: ## replay 10,000 letters while the command, then the proxy, is killed five times; prints what it counted
 	REPLAY_STORM=$${REPLAY_STORM:-10000} $(GO) test -count=1 -v -timeout 60m -run '^TestReplayStorm' ./cmd/ocr-proxy
+
+LETTERS     ?= 1000000
+MILLION_DIR ?= $(CURDIR)/bin/million
+
+million: build ## commands and starts with LETTERS open dead letters (a million) in MILLION_DIR, on a real disk: time and memory
+	mkdir -p $(MILLION_DIR)
+	MILLION_LETTERS=$(LETTERS) MILLION_DIR=$(MILLION_DIR) MILLION_PROGRAM=$(CURDIR)/$(BIN) $(GO) test -run AMillion -v -count 1 -timeout 2h ./cmd/ocr-proxy
 
 lint: ## golangci-lint
 	$(GOLANGCI_LINT) run ./...

@@ -12,11 +12,15 @@ import (
 )
 
 func dlqListCommand(f *dlqFlags) *cobra.Command {
+	var limit int
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List dead letters, the newest first",
 		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if limit < 0 {
+				return &usageError{cmd.CommandPath(), fmt.Errorf("--limit %d is no number of letters: use 1 or more, or 0 for all", limit)}
+			}
 			r, filter, err := f.open(cmd)
 			if err != nil {
 				return err
@@ -25,10 +29,12 @@ func dlqListCommand(f *dlqFlags) *cobra.Command {
 			if f.output == outputJSON {
 				to = &letterArray{w: cmd.OutOrStdout()}
 			}
-			return listLetters(to, cmd.ErrOrStderr(), r, filter)
+			return listLetters(to, cmd.ErrOrStderr(), r, filter, limit)
 		},
 	}
 	f.addFilters(cmd)
+	cmd.Flags().StringVar(&f.filter.Before, "before", "", "only letters that are older than the one with this `ID`, to go on behind the last of a list")
+	cmd.Flags().IntVar(&limit, "limit", 0, "at most so many letters (0: all)")
 	return cmd
 }
 
@@ -39,8 +45,9 @@ type letterWriter interface {
 }
 
 // listLetters writes the letters as they are read, so that a big store needs
-// no memory. Unreadable files are named on warn and passed over.
-func listLetters(to letterWriter, warn io.Writer, r *dlq.Reader, filter dlq.Filter) error {
+// no memory. Unreadable files are named on warn and passed over. A limit of 0 is none.
+func listLetters(to letterWriter, warn io.Writer, r *dlq.Reader, filter dlq.Filter, limit int) error {
+	n := 0
 	for l, err := range r.List(filter) {
 		switch {
 		case dlq.PassedOver(err):
@@ -52,6 +59,9 @@ func listLetters(to letterWriter, warn io.Writer, r *dlq.Reader, filter dlq.Filt
 		default:
 			if err := to.add(l); err != nil {
 				return err
+			}
+			if n++; n == limit {
+				return to.end()
 			}
 		}
 	}

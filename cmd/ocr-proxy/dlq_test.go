@@ -105,11 +105,26 @@ func TestDLQTables(t *testing.T) {
 	out, _, err = runDLQ("top", "--dir", dir)
 	require.NoError(t, err)
 	require.Regexp(t, `(?m)^2 +2 +2 +acct +exhausted +transient +Busy`, out)
+	require.Contains(t, out, "2 letters (exhausted/transient): Replay")
+	out, _, err = runDLQ("top", "--dir", dir, "--by", "hour,tenant,operation")
+	require.NoError(t, err)
+	require.Regexp(t, `LETTERS +DOCUMENTS +SEEN +HOUR +TENANT +OPERATION +CHANGED +NEW +OLDEST +NEWEST`, out)
+	require.Regexp(t, `(?m)^2 +2 +2 +2\d\d\d-\d\d-\d\d \d\dh +- +ocr +0 +Busy `, out)
 	out, _, err = runDLQ("top", "--dir", dir, "--output", "json")
 	require.NoError(t, err)
 	var groups []dlq.Group
 	require.NoError(t, json.Unmarshal([]byte(out), &groups))
 	require.Equal(t, 2, groups[0].Letters)
+	require.Equal(t, []string{"Busy"}, groups[0].NewCodes)
+
+	out, _, err = runDLQ("list", "--dir", dir, "--limit", "1")
+	require.NoError(t, err)
+	require.Contains(t, out, ids[1])
+	require.NotContains(t, out, ids[0])
+	out, _, err = runDLQ("list", "--dir", dir, "--before", ids[1], "--output", "json")
+	require.NoError(t, err)
+	require.Contains(t, out, ids[0])
+	require.NotContains(t, out, ids[1])
 
 	empty := t.TempDir()
 	out, _, err = runDLQ("list", "--dir", empty)
@@ -135,6 +150,11 @@ func TestDLQMistakesGetASentence(t *testing.T) {
 		"not a dead letter's":   {"show", "../" + ids[0], "--dir", dir},
 		"no dead letter has":    {"show", unknownLetter, "--dir", dir},
 		"say which letter":      {"show", "--dir", dir},
+		"--limit -1":            {"list", "--dir", dir, "--limit", "-1"},
+		"\"x\" is not a dead":   {"list", "--dir", dir, "--before", "x"},
+		"color":                 {"top", "--dir", dir, "--by", "provider,color"},
+		"--by is empty":         {"top", "--dir", dir, "--by", ""},
+		"--new-within \"soon\"": {"top", "--dir", dir, "--new-within", "soon"},
 		"no-such-file.yaml":     {"list", "--config", filepath.Join(dir, "no-such-file.yaml")},
 	} {
 		_, _, err := runDLQ(args...)
@@ -271,5 +291,18 @@ func TestLettersFitIntoATerminal(t *testing.T) {
 		require.NotContains(t, text, hash[:dlq.ShortHash+1], "a hash is told by its beginning")
 		require.Contains(t, text, "circuit_open", width)
 		require.Equal(t, width == 0 || width == 250, strings.Contains(text, "OPERATION"), width)
+	}
+}
+
+func TestThereIsAnActionForEveryCause(t *testing.T) {
+	fallback := dlq.Action("", "")
+	for outcome, classes := range map[string][]string{
+		"permanent": {"permanent", "auth", "quota", "unknown"}, "exhausted": {"transient", "throttle"}, "circuit_open": {"transient", "throttle", "auth"}, "review": {"soft"},
+	} {
+		require.Contains(t, letterOutcomes(), outcome)
+		for _, class := range classes {
+			require.Contains(t, letterClasses(), class)
+			require.NotEqual(t, fallback, dlq.Action(outcome, class), "%s %s", outcome, class)
+		}
 	}
 }

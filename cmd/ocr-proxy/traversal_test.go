@@ -55,7 +55,7 @@ func TestNoNameLeadsOutOfTheStore(t *testing.T) {
 	send("/"+escape, "Textract.DetectDocumentText", "")
 	send("/"+url.PathEscape(escape), "Textract.GetDocumentAnalysis", "")
 
-	names := regexp.MustCompile(`^letters/(lock|jobs/salt|jobs/[0-9a-f]{64}\.json|jobs/payloads/[0-9a-f]{64}|open/[0-9a-f-]{36}\.json|payloads/[0-9a-f]{2}/[0-9a-f]{64})$`)
+	names := regexp.MustCompile(`^letters/(lock|index/[0-9]{16}\.log|jobs/salt|jobs/[0-9a-f]{64}\.json|jobs/payloads/[0-9a-f]{64}|open/[0-9a-f-]{36}\.json|payloads/[0-9a-f]{2}/[0-9a-f]{64})$`)
 	files := 0
 	root := filepath.Dir(p.letters)
 	require.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {

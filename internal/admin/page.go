@@ -87,8 +87,7 @@ type accountView struct {
 // groupView is a group of letters with the way to them.
 type groupView struct {
 	dlq.Group
-	Link   string
-	Action string
+	Link string
 }
 
 func (p *pages) overview(w http.ResponseWriter, _ *http.Request) {
@@ -128,7 +127,7 @@ func (p *pages) groups() ([]groupView, error) {
 	if err != nil {
 		return nil, err
 	}
-	groups, err := reader.Top(dlq.Filter{})
+	groups, err := reader.Top(dlq.Filter{}, dlq.TopOptions{})
 	if err != nil {
 		p.log.Warn("some dead letters cannot be read", zap.Error(err))
 	}

@@ -35,8 +35,16 @@ func (s *Store) Claim(id string) (*Claim, error) {
 	if !validID(id) {
 		return nil, fmt.Errorf("%q is %w", id, ErrInvalidID)
 	}
+	name := fileName(id)
+	var key hashKey
+	switch e, _, err := readEnvelope(s.path(StatusOpen, name)); {
+	case err == nil:
+		key = keyOf(e)
+	case errors.Is(err, ErrUnread):
+		return nil, fmt.Errorf("claim dead letter %s: %w", id, err)
+	}
 	// The lock keeps the letter from being raised, which would put it into open once more.
-	unlock, err := s.requests.lock(context.Background(), s.index.keyFor(id))
+	unlock, err := s.requests.lock(context.Background(), key)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +54,6 @@ func (s *Store) Claim(id string) (*Claim, error) {
 		return nil, fmt.Errorf("claim dead letter %s: %w", id, err)
 	}
 	defer done()
-	name := fileName(id)
 	if err := os.Rename(s.path(StatusOpen, name), s.path(StatusClaimed, name)); err != nil {
 		return nil, fmt.Errorf("claim dead letter %s: %w", id, err)
 	}

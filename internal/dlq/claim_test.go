@@ -139,7 +139,7 @@ func TestRaisingAndClaimingDoNotDouble(t *testing.T) {
 	})
 	wg.Go(func() {
 		for range 200 {
-			for id := range s.index.snapshot() {
+			for _, id := range openIDs(s) {
 				c, err := s.Claim(id)
 				if errors.Is(err, fs.ErrNotExist) {
 					continue

@@ -1,11 +1,11 @@
 package dlq
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"maps"
-	"slices"
-	"strings"
+	"errors"
+	"path/filepath"
 	"sync"
 	"time"
 )
@@ -27,142 +27,139 @@ func keyOf(e *Envelope) (key hashKey) {
 	return key
 }
 
-// series is one line of the gauge of open letters.
-type series struct{ provider, outcome string }
-
-func seriesOf(e *Envelope) series {
-	return series{strings.ToValidUTF8(e.Provider, "\uFFFD"), strings.ToValidUTF8(e.Outcome, "\uFFFD")}
-}
-
-// entry is what the store remembers of an open letter. Entries are replaced,
-// never changed, so that equal pointers mean that nothing happened in between.
-type entry struct {
-	series series
-	since  time.Time
-	key    hashKey
-	call   waitingCall
-}
-
-func newEntry(e *Envelope) *entry {
-	return &entry{series: seriesOf(e), since: e.FirstAttemptAt, key: keyOf(e), call: callOf(e)}
-}
-
-// index knows every open letter without a look at the disk.
+// index knows the open letters without a look at their files: in memory what
+// the store itself asks for, in its log what readers want to know. The folder
+// of open letters is the truth; reconcile.go brings the index in line with it.
 type index struct {
-	mu    sync.Mutex
-	open  map[string]*entry
-	byKey map[hashKey][]string // Usually one; more after a claimed letter came back to a newer one.
-	seen  map[series]struct{}  // Keeps a series at 0 instead of letting it vanish.
+	open string // The folder of open letters.
+	log  *indexLog
 
-	waiting *waitingCalls // Told of every letter that comes or goes.
+	// known is closed when the index holds what an earlier process left: a request it does not name is then a new one.
+	known     chan struct{}
+	knownOnce sync.Once
+	enough    chan struct{} // Closed when nobody is to wait for known any longer.
+
+	mu    sync.Mutex // Taken after log.mu, and never held during disk work.
+	table table
+	round uint8
+	// behind is set when the log lacks something that the table has.
+	behind bool
 }
 
-func newIndex(waiting *waitingCalls) *index {
-	return &index{open: map[string]*entry{}, byKey: map[hashKey][]string{}, seen: map[series]struct{}{}, waiting: waiting}
+// newIndex makes an empty index, which tells waiting of every letter that comes or goes.
+func newIndex(dir string, waiting *waitingCalls) *index {
+	return &index{
+		table: table{waiting: waiting},
+		open:  filepath.Join(dir, StatusOpen), log: &indexLog{folder: filepath.Join(dir, indexFolder)},
+		known: make(chan struct{}), enough: make(chan struct{}), round: 1,
+	}
 }
 
+// add notes a letter that was written, raised or put back, after its file is in its place.
 func (x *index) add(e *Envelope) {
-	n := newEntry(e)
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.drop(e.ID)
-	x.put(e.ID, n)
-}
-
-// addIfAbsent adds a letter that was found on the disk, unless its writer has
-// added it by now. It tells whether it did.
-func (x *index) addIfAbsent(e *Envelope) bool {
-	n := newEntry(e)
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.open[e.ID] != nil {
-		return false
-	}
-	x.put(e.ID, n)
-	return true
-}
-
-func (x *index) put(id string, n *entry) {
-	x.open[id] = n
-	x.seen[n.series] = struct{}{}
-	if n.key != (hashKey{}) {
-		x.byKey[n.key] = append(x.byKey[n.key], id)
-		x.waiting.add(n.call, 1)
-	}
-}
-
-func (x *index) remove(id string) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.drop(id)
-}
-
-// removeIf removes the letter unless it was written again since n was read.
-func (x *index) removeIf(id string, n *entry) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.open[id] == n {
-		x.drop(id)
-	}
-}
-
-func (x *index) drop(id string) {
-	n := x.open[id]
-	if n == nil {
+	id, ok := parseUID(e.ID)
+	if !ok {
 		return
 	}
-	delete(x.open, id)
-	if n.key != (hashKey{}) {
-		x.waiting.add(n.call, -1)
+	f := factsOf(id, e)
+	f.stamp = stampAt(filepath.Join(x.open, fileName(e.ID)))
+	x.log.mu.Lock()
+	defer x.log.mu.Unlock()
+	x.write(&f)
+}
+
+// write puts facts into log and table. The caller holds log.mu.
+func (x *index) write(f *facts) {
+	err := x.log.append(func(c *encoder) error { return c.letter(f) })
+	if err != nil {
+		f.stamp = 0 // As if the file had changed since: the next comparison with the folder notes it again.
 	}
-	rest := slices.DeleteFunc(x.byKey[n.key], func(other string) bool { return other == id })
-	if len(rest) == 0 {
-		delete(x.byKey, n.key)
-	} else {
-		x.byKey[n.key] = rest
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.behind = x.behind || err != nil && !errors.Is(err, errTooLong)
+	x.table.put(f, x.round)
+}
+
+// remove notes that a letter is no longer open.
+func (x *index) remove(id string) {
+	if u, ok := parseUID(id); ok {
+		x.removeWhere(u, func(*entry) bool { return true })
 	}
 }
 
-// find gives the open letter about the same request.
-func (x *index) find(key hashKey) (id string, ok bool) {
+func (x *index) removeWhere(id uid, is func(*entry) bool) {
+	x.log.mu.Lock()
+	defer x.log.mu.Unlock()
 	x.mu.Lock()
-	defer x.mu.Unlock()
-	if ids := x.byKey[key]; len(ids) > 0 {
-		return ids[0], true
+	e := x.table.get(id)
+	gone := e != nil && is(e)
+	if gone {
+		x.table.drop(id)
 	}
-	return "", false
+	x.mu.Unlock()
+	if gone {
+		// A letter that is gone is not found in its folder, whatever the log says of it.
+		_ = x.log.append(func(c *encoder) error { c.gone(id); return nil })
+	}
 }
 
-// keyFor gives the key of an open letter, zero when it has none.
-func (x *index) keyFor(id string) hashKey {
+// find gives the open letters that seem to be about the same request: their
+// keys begin alike. Usually there is one at most.
+func (x *index) find(key hashKey) []uid {
+	if key == (hashKey{}) {
+		return nil
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if n := x.open[id]; n != nil {
-		return n.key
-	}
-	return hashKey{}
+	return x.table.find(short(key))
 }
 
-// snapshot copies the open letters.
-func (x *index) snapshot() map[string]*entry {
+// patience is how long after its start a store lets the first letters wait for
+// the index. A repeat that comes later, while the index is still being read,
+// gets a letter of its own: better two letters than a worker that waits.
+const patience = 3 * time.Second
+
+// await waits, for a short while after the start, until the index can tell a
+// repeat from a new request.
+func (x *index) await(ctx context.Context, key hashKey) error {
+	if key == (hashKey{}) || len(x.find(key)) > 0 {
+		return nil
+	}
+	select {
+	case <-x.known:
+		return nil
+	case <-x.enough:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// count is the number of open letters.
+func (x *index) count() int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return maps.Clone(x.open)
+	return x.table.len()
 }
 
 // counts gives the open letters by series and the time of the oldest, zero when there is none.
 func (x *index) counts() (open map[series]int, oldest time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	open = make(map[series]int, len(x.seen))
-	for s := range x.seen {
-		open[s] = 0
+	open = make(map[series]int, len(x.table.series))
+	for i, s := range x.table.series {
+		open[s] = x.table.counts[i]
 	}
-	for _, n := range x.open {
-		open[n.series]++
-		if oldest.IsZero() || n.since.Before(oldest) {
-			oldest = n.since
-		}
+	return open, x.table.since()
+}
+
+// places tells where compaction keeps what it learns of each letter.
+func (x *index) places() (n int, of func(id uid) (uint32, bool)) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return int(x.table.made), func(id uid) (uint32, bool) {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		return x.table.place(id)
 	}
-	return open, oldest
 }

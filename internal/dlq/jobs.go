@@ -217,7 +217,8 @@ func (s *Store) removeJob(j *job) {
 	s.releaseJobPayload(j.payload)
 }
 
-// keepSweeping removes what has expired although no job is started: a document must not lie here for longer than it is needed.
+// keepSweeping removes what has expired although no job is started, for a document must not lie here for longer than it is needed, and keeps the
+// index from growing although nobody asks for metrics.
 func (s *Store) keepSweeping() {
 	done, err := s.begin(context.Background())
 	if err != nil {
@@ -226,6 +227,7 @@ func (s *Store) keepSweeping() {
 	s.sweeper.Reset(sweepEvery) // while a Close waits for this: it stops what it finds
 	done()
 	s.sweepJobs()
+	s.background.run(0, func(ctx context.Context) { s.compact(ctx, false) })
 }
 
 // sweepJobs removes some of what has expired or is beyond the bound; the rest follows with the next writes.

@@ -24,6 +24,7 @@ const (
 	payloadsFolder   = "payloads"
 	resultsFolder    = "results"
 	jobsFolder       = "jobs"
+	indexFolder      = "index"
 	tmpFolder        = "tmp"
 	lockName         = "lock"
 	letterSuffix     = ".json"
@@ -45,7 +46,7 @@ func measured() []string {
 	return append(statuses(), quarantineFolder, payloadsFolder, resultsFolder, jobsFolder)
 }
 
-func layout() []string { return append(measured(), jobsFolder+"/"+jobPayloads, tmpFolder) }
+func layout() []string { return append(measured(), jobsFolder+"/"+jobPayloads, indexFolder, tmpFolder) }
 
 // makeLayout creates what is missing of the store. Modes are set once more by
 // chmod because the umask has its say in mkdir. It tells whether a folder was missing.

@@ -62,7 +62,7 @@ func (m *metrics) unregister() {
 }
 
 func (m *metrics) countWritten(e *Envelope) {
-	s := seriesOf(e)
+	s := seriesOf(e.Provider, e.Outcome)
 	m.written.WithLabelValues(s.provider, s.outcome, strings.ToValidUTF8(e.ErrorClass, "\uFFFD")).Inc()
 }
 
@@ -94,6 +94,12 @@ func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements [prometheus.Collector].
 func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 	c.store.reconcile()
+	if c.store.usage.isTold() {
+		ch <- prometheus.MustNewConstMetric(c.bytes, prometheus.GaugeValue, float64(c.store.usage.bytes()))
+	}
+	if !c.store.index.isKnown() {
+		return // Absent rather than wrong while a big store is counted.
+	}
 	open, oldest := c.store.index.counts()
 	for s, n := range open {
 		ch <- prometheus.MustNewConstMetric(c.open, prometheus.GaugeValue, float64(n), s.provider, s.outcome)
@@ -102,7 +108,6 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 	if !oldest.IsZero() {
 		age = max(time.Since(oldest).Seconds(), 0)
 	}
-	ch <- prometheus.MustNewConstMetric(c.bytes, prometheus.GaugeValue, float64(c.store.usage.bytes()))
 	ch <- prometheus.MustNewConstMetric(c.oldest, prometheus.GaugeValue, age)
 	ch <- prometheus.MustNewConstMetric(c.unread, prometheus.GaugeValue, float64(c.store.unread.Load()))
 }

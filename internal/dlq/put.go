@@ -48,6 +48,9 @@ func (s *Store) put(ctx context.Context, e *Envelope, body io.Reader) (written b
 		return false, err
 	}
 	key := keyOf(e)
+	if err := s.index.await(ctx, key); err != nil {
+		return false, err
+	}
 	unlock, err := s.requests.lock(ctx, key)
 	if err != nil {
 		return false, err
@@ -59,8 +62,8 @@ func (s *Store) put(ctx context.Context, e *Envelope, body io.Reader) (written b
 	}
 	defer done()
 
-	if id, ok := s.index.find(key); ok {
-		if old, size, ok := s.openLetter(id); ok {
+	for _, id := range s.index.find(key) {
+		if old, size, ok := s.openLetter(id.String()); ok && keyOf(old) == key {
 			return false, s.raise(ctx, old, size, e, body)
 		}
 	}

@@ -41,10 +41,11 @@ type Filter struct {
 	Since time.Time
 	// Until leaves out letters whose last failure is not before it; zero leaves out none.
 	Until time.Time
-	// Before leaves out letters whose id is not smaller: those that [Reader.List] has given up to it.
-	Before string
 	// Status is open, claimed, resolved or discarded; empty means open.
 	Status string
+	// Before is a letter's id, be there such a letter or not: only those with a smaller id are selected, which were written before it. A
+	// listing goes on behind its last letter this way.
+	Before string
 }
 
 func (f Filter) selects(e *Envelope) bool {
@@ -86,40 +87,93 @@ func View(dir string) (*Reader, error) {
 }
 
 // List gives the selected letters, those written last first. Payloads are not
-// read, and one envelope is in memory at a time. A file that cannot be read
-// comes as an error that wraps [ErrUnreadable] or [ErrUnread] and names it; the
+// read, and one envelope is in memory at a time; of the other letters no more
+// than their ids are. Where the filter asks for more than a status, the store's
+// index tells which letters need not be read. A file that cannot be read comes
+// as an error that wraps [ErrUnreadable] or [ErrUnread] and names it; the
 // caller may go on, see [PassedOver]. Any other error is the last element.
 func (r *Reader) List(f Filter) iter.Seq2[Letter, error] {
 	return func(yield func(Letter, error) bool) {
-		status := cmp.Or(f.Status, StatusOpen)
-		if !slices.Contains(statuses(), status) {
-			yield(Letter{}, fmt.Errorf("status %q is unknown: use open, claimed, resolved or discarded", f.Status))
-			return
+		if err := r.list(f, yield); err != nil && !errors.Is(err, errEnough) {
+			yield(Letter{}, err)
 		}
-		folder := filepath.Join(r.dir, status)
-		names, err := letterNames(folder)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			yield(Letter{}, fmt.Errorf("list dead letters: %w", err))
-			return
+	}
+}
+
+// errEnough says that whoever asked for letters wants no more.
+var errEnough = errors.New("no more letters are asked for")
+
+const (
+	firstPage = 1024    // Ids that a folder is searched for at first; most want no more.
+	lastPage  = 1 << 20 // At most as many at a time, of 16 bytes each.
+)
+
+func (r *Reader) list(f Filter, yield func(Letter, error) bool) error {
+	older, err := f.check()
+	if err != nil {
+		return err
+	}
+	size := firstPage
+	if f.narrows() {
+		size = lastPage // Each page costs a look through the whole index.
+	}
+	first := older == nil
+	for {
+		p, err := newest(r.folder(f), older, size)
+		if err != nil {
+			return fmt.Errorf("list dead letters: %w", err)
 		}
-		// UUIDv7 begin with the time, so the names are in order of writing.
-		for _, name := range slices.Backward(names) {
-			if f.Before != "" && name >= fileName(f.Before) {
-				continue
-			}
-			e, _, err := readEnvelope(filepath.Join(folder, name))
-			switch {
-			case folderMissing(err): // It moved on since the folder was listed.
-			case err != nil:
-				if !yield(Letter{}, fmt.Errorf("%s: %w", filepath.Join(status, name), err)) {
-					return
+		if first {
+			for _, name := range slices.Backward(p.odd) {
+				if !r.read(name, f, yield) {
+					return errEnough
 				}
-			case f.selects(e):
-				if !yield(Letter{e, status}, nil) {
-					return
-				}
 			}
 		}
+		passed, err := r.passOver(f, p.ids)
+		if err != nil {
+			return err
+		}
+		for i, id := range p.ids {
+			if !passed.has(i) && !r.read(fileName(id.String()), f, yield) {
+				return errEnough
+			}
+		}
+		if !p.more {
+			return nil
+		}
+		older, first = &p.ids[len(p.ids)-1], false
+		size = min(16*size, lastPage)
+	}
+}
+
+// check reads the parts of the filter that may be wrong.
+func (f Filter) check() (older *uid, err error) {
+	if f.Status != "" && !slices.Contains(statuses(), f.Status) {
+		return nil, fmt.Errorf("status %q is unknown: use open, claimed, resolved or discarded", f.Status)
+	}
+	if f.Before == "" {
+		return nil, nil
+	}
+	id, ok := parseUID(f.Before)
+	if !ok {
+		return nil, fmt.Errorf("%q is %w", f.Before, ErrInvalidID)
+	}
+	return &id, nil
+}
+
+func (r *Reader) folder(f Filter) string { return filepath.Join(r.dir, cmp.Or(f.Status, StatusOpen)) }
+
+// read hands a letter on where it is still there and selected. It tells whether more are asked for.
+func (r *Reader) read(name string, f Filter, yield func(Letter, error) bool) bool {
+	e, _, err := readEnvelope(filepath.Join(r.folder(f), name))
+	switch status := cmp.Or(f.Status, StatusOpen); {
+	case folderMissing(err):
+		return true // It moved on since the folder was listed.
+	case err != nil:
+		return yield(Letter{}, fmt.Errorf("%s: %w", filepath.Join(status, name), err))
+	default:
+		return !f.selects(e) || yield(Letter{e, status}, nil)
 	}
 }
 
@@ -147,8 +201,10 @@ func (r *Reader) Get(id string) (Letter, error) {
 // ErrAmbiguous says that several letters have ids that begin alike.
 var ErrAmbiguous = errors.New("give more of the id")
 
-// minPrefix is how much of an id is asked for at least, in characters.
-const minPrefix = 8
+const (
+	minPrefix = 8    // Characters of an id that are asked for at least.
+	maxFound  = 1000 // Letters that begin so and are counted.
+)
 
 var idPrefix = regexp.MustCompile(`^[0-9a-f-]+$`)
 
@@ -171,14 +227,14 @@ func (r *Reader) Find(prefix string) (Letter, error) {
 	}
 	found := map[string]struct{}{} // One that moves meanwhile may be seen twice.
 	for _, status := range statuses() {
-		names, err := letterNames(filepath.Join(r.dir, status))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return Letter{}, fmt.Errorf("look for dead letter %s: %w", prefix, err)
-		}
-		for _, name := range names {
-			if strings.HasPrefix(name, prefix) {
+		err := eachName(filepath.Join(r.dir, status), func(name string) error {
+			if strings.HasPrefix(name, prefix) && len(found) < maxFound {
 				found[strings.TrimSuffix(name, letterSuffix)] = struct{}{}
 			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return Letter{}, fmt.Errorf("look for dead letter %s: %w", prefix, err)
 		}
 	}
 	if len(found) > 1 {
@@ -203,63 +259,4 @@ func (r *Reader) PayloadPath(e *Envelope) (path string, size int64, err error) {
 		return path, 0, fmt.Errorf("payload of dead letter %s: %w", e.ID, err)
 	}
 	return path, info.Size(), nil
-}
-
-// Group is what letters with the same provider, outcome, class and code have in common.
-type Group struct {
-	Provider string `json:"provider"`
-	Outcome  string `json:"outcome"`
-	Class    string `json:"error_class"`
-	Code     string `json:"error_code"`
-	// Letters counts the files.
-	Letters int `json:"letters"`
-	// Occurrences counts the failures, which is at least Letters.
-	Occurrences int `json:"occurrences"`
-	// Documents counts the different documents by document id, else by idempotency key, else each letter as one.
-	Documents int `json:"documents"`
-	// Oldest is the earliest first attempt.
-	Oldest time.Time `json:"oldest"`
-	// Newest is the latest failure.
-	Newest time.Time `json:"newest"`
-}
-
-type groupKey struct{ provider, outcome, class, code string }
-
-// Top groups the selected letters, the biggest group first. Unreadable files
-// are left out and joined into the error, which then comes with the groups.
-func (r *Reader) Top(f Filter) ([]Group, error) {
-	groups := map[groupKey]*Group{}
-	documents := map[groupKey]map[string]struct{}{}
-	var problems []error
-	for l, err := range r.List(f) {
-		if err != nil {
-			problems = append(problems, err)
-			continue
-		}
-		k := groupKey{l.Provider, l.Outcome, l.ErrorClass, l.ErrorCode}
-		g := groups[k]
-		if g == nil {
-			g = &Group{Provider: k.provider, Outcome: k.outcome, Class: k.class, Code: k.code, Oldest: l.FirstAttemptAt, Newest: l.FailedAt}
-			groups[k], documents[k] = g, map[string]struct{}{}
-		}
-		g.Letters++
-		g.Occurrences += l.Occurrences
-		documents[k][cmp.Or(l.DocumentID, l.IdempotencyKey, l.ID)] = struct{}{}
-		if l.FirstAttemptAt.Before(g.Oldest) {
-			g.Oldest = l.FirstAttemptAt
-		}
-		if l.FailedAt.After(g.Newest) {
-			g.Newest = l.FailedAt
-		}
-	}
-	top := make([]Group, 0, len(groups))
-	for k, g := range groups {
-		g.Documents = len(documents[k])
-		top = append(top, *g)
-	}
-	slices.SortFunc(top, func(a, b Group) int {
-		return cmp.Or(cmp.Compare(b.Letters, a.Letters), cmp.Compare(b.Occurrences, a.Occurrences), cmp.Compare(a.Provider, b.Provider),
-			cmp.Compare(a.Outcome, b.Outcome), cmp.Compare(a.Class, b.Class), cmp.Compare(a.Code, b.Code))
-	})
-	return top, errors.Join(problems...)
 }

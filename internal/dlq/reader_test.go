@@ -143,7 +143,7 @@ func TestListNamesTheUnreadableAndGoesOn(t *testing.T) {
 	require.Equal(t, []string{id, "unreadable"}, got)
 	_, err = r.Get(someID)
 	require.ErrorIs(t, err, ErrUnreadable)
-	groups, err := r.Top(Filter{})
+	groups, err := r.Top(Filter{}, TopOptions{})
 	require.ErrorIs(t, err, ErrUnreadable)
 	require.Len(t, groups, 1)
 	require.Len(t, files(t, dir, "open"), 3, "a reader changes nothing")
@@ -164,13 +164,16 @@ func TestTop(t *testing.T) {
 	put(t, s, odd, "x")
 	r, err := View(dir)
 	require.NoError(t, err)
-	groups, err := r.Top(Filter{})
+	groups, err := r.Top(Filter{}, TopOptions{})
 	require.NoError(t, err)
 	require.Len(t, groups, 2)
 	g := groups[0]
 	require.True(t, g.Oldest.Before(g.Newest))
 	g.Oldest, g.Newest = time.Time{}, time.Time{}
-	require.Equal(t, Group{Provider: "acct", Outcome: "exhausted", Class: "transient", Code: "Busy", Letters: 3, Occurrences: 4, Documents: 3}, g)
+	require.Equal(t, Group{
+		Provider: "acct", Outcome: "exhausted", Class: "transient", Code: "Busy", Letters: 3, Occurrences: 4, Documents: 3, BodyBytes: 3,
+		NewCodes: []string{"Busy"}, Action: Action("exhausted", "transient"),
+	}, g)
 	require.Equal(t, "Odd", groups[1].Code)
 	require.Equal(t, 1, groups[1].Letters)
 }

@@ -68,18 +68,24 @@ type Store struct {
 	lock      *os.File // Guarded by repairing.
 	closed    bool     // Set while every writer's place is taken; read by holders of one.
 
-	unread      atomic.Int64 // Open letters that could not be read at the last scrape. The next looks again.
-	reconciling sync.Mutex   // Never waited for; guards the three below.
-	listed      time.Time    // When the open folder had last changed as of listedAt.
-	listedAt    time.Time
-	stale       bool // Letters came or went by other hands since the size was measured.
+	unread     atomic.Int64 // Open letters that could not be read at the last look. The next looks again.
+	background *errand      // Compares index and size with the disk; the three below are its own.
+	listed     time.Time    // When the open folder had last changed as of listedAt.
+	listedAt   time.Time
+	listAgain  time.Time   // A long listing is not done again before.
+	stale      atomic.Bool // Letters came or went by other hands since the size was measured.
 }
 
 // Open makes the store in dir ready for this process: it creates what is
 // missing, locks the folder, puts letters that a dead process had claimed back
-// to open, moves unreadable open letters to quarantine (those that the disk
-// does not give now stay, are named in the log and counted), empties tmp and
-// measures the size. It fails when the folder cannot be used or another process holds it.
+// to open and empties tmp. It fails when the folder cannot be used or another process holds it.
+//
+// Then it reads the index, compares it with the open letters, moves unreadable
+// ones to quarantine (those that the disk does not give now stay, are named in
+// the log and counted) and measures the size. Where that takes longer than a
+// second it goes on in the background: until it is done the gauges are absent,
+// the limit holds for what the last process has measured, and a repeat of a
+// request whose letter is not known yet gets a letter of its own.
 func Open(dir string, o Options) (*Store, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -92,16 +98,17 @@ func Open(dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	waiting := newWaitingCalls()
+	waiting, background := newWaitingCalls(), newErrand()
 	s := &Store{
 		dir:          dir,
 		keepPayloads: o.KeepPayloads,
 		log:          o.Logger,
 		observer:     o.Observer,
-		index:        newIndex(waiting),
+		index:        newIndex(dir, waiting),
 		waiting:      waiting,
 		jobs:         newJobIndex(),
-		usage:        &usage{dir: dir, limit: o.MaxBytes},
+		usage:        &usage{dir: dir, limit: o.MaxBytes, background: background},
+		background:   background,
 		folders:      newGroupCommit(syncFolder),
 		requests:     newKeyLocks(),
 		contents:     newKeyLocks(),
@@ -116,9 +123,11 @@ func Open(dir string, o Options) (*Store, error) {
 		s.observer = nobody{}
 	}
 	if err = s.recover(); err == nil {
+		s.start()
 		s.metrics, err = newMetrics(s, o.Registerer)
 	}
 	if err != nil {
+		background.close()
 		return nil, errors.Join(err, lock.Close())
 	}
 	s.sweeper = time.AfterFunc(math.MaxInt64, s.keepSweeping)
@@ -143,6 +152,8 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.metrics.unregister()
+	s.background.close()
+	s.index.log.close(s.usage.bytes(), s.usage.isTold())
 	s.repairing.Lock()
 	defer s.repairing.Unlock()
 	return s.lock.Close()
@@ -160,13 +171,12 @@ func (s *Store) recover() error {
 	if err := s.reopenClaimed(); err != nil {
 		return fmt.Errorf("reopen claimed dead letters: %w", err)
 	}
-	if err := s.indexOpen(); err != nil {
-		return fmt.Errorf("read open dead letters: %w", err)
+	if err := s.index.log.begin(); err != nil {
+		return fmt.Errorf("look for the index of dead letters: %w", err)
 	}
 	if err := s.loadJobs(); err != nil {
 		return fmt.Errorf("read the journal of jobs: %w", err)
 	}
-	s.usage.measure()
 	return nil
 }
 
@@ -208,22 +218,6 @@ func (s *Store) exists(name string, in ...string) bool {
 		_, err := os.Lstat(s.path(status, name))
 		return err == nil
 	})
-}
-
-func (s *Store) indexOpen() error {
-	names, err := letterNames(s.path(StatusOpen))
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		e, _, err := readEnvelope(s.path(StatusOpen, name))
-		if err == nil {
-			s.index.add(e)
-		} else {
-			s.setAside(StatusOpen, name, err)
-		}
-	}
-	return nil
 }
 
 // setAside does so and says so. A letter that cannot even be moved stays where
@@ -271,7 +265,8 @@ func (s *Store) repair() error {
 	s.shards.Clear()
 	if created {
 		s.log.Warn("dead-letter folders were missing and were created again", zap.String("dir", s.dir))
-		s.usage.measure()
+		s.usage.doubt()
+		s.stale.Store(true)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package dlq
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -16,7 +17,12 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(toBeKilled) != "" {
+		writeUntilKilled()
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // letter is a fresh envelope about one document.
 func letter(document string) *Envelope {
@@ -41,7 +47,14 @@ func newStore(t testing.TB, dir string, o Options) *Store {
 	s, err := Open(dir, o)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	settle(t, s)
 	return s
+}
+
+// settle waits for what a store does in the background, on a machine that has more to do than this.
+func settle(t testing.TB, s *Store) {
+	t.Helper()
+	require.True(t, s.background.run(time.Minute, func(context.Context) {}))
 }
 
 func keeping() Options { return Options{KeepPayloads: true, Registerer: prometheus.NewRegistry()} }
@@ -60,6 +73,15 @@ func files(t testing.TB, dir, folder string) (all []string) {
 	all, err := v.listFiles(folder)
 	require.NoError(t, err)
 	return all
+}
+
+// folderBytes is the size of a store as it is to be counted.
+func folderBytes(dir string) int64 {
+	sum, err := (&usage{dir: dir}).walk(context.Background())
+	if err != nil {
+		return -1
+	}
+	return sum
 }
 
 func listed(t testing.TB, dir string, f Filter) (all []Letter) {
@@ -83,6 +105,14 @@ func read(t testing.TB, elem ...string) string {
 func write(t testing.TB, text string, elem ...string) {
 	t.Helper()
 	require.NoError(t, os.WriteFile(filepath.Join(elem...), []byte(text), 0o600))
+}
+
+// openIDs are the letters that the index holds.
+func openIDs(s *Store) (ids []string) {
+	s.index.mu.Lock()
+	defer s.index.mu.Unlock()
+	s.index.table.each(func(e *entry) { ids = append(ids, e.id.String()) })
+	return ids
 }
 
 // gather reads all metrics of a store.

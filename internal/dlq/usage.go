@@ -1,7 +1,7 @@
 package dlq
 
 import (
-	"io/fs"
+	"context"
 	"path/filepath"
 	"sync"
 	"time"
@@ -12,20 +12,24 @@ const (
 	remeasureAfter = 5 * time.Second
 	// remeasureShare keeps the walks over a big store to this part of the time.
 	remeasureShare = 20
+	// fullWait is how long a writer waits for such a walk.
+	fullWait = 2 * time.Second
 )
 
 // usage counts the bytes of the store. Bytes are reserved before they are
 // written, so that writers together never pass the limit.
 type usage struct {
-	dir   string
-	limit int64 // 0: no limit.
+	dir        string
+	limit      int64 // 0: no limit.
+	background *errand
 
 	mu       sync.Mutex
 	stored   int64 // In files that are in their place.
 	reserved int64 // Promised to writes under way.
+	told     bool  // Stored is at least an estimate.
+	measured bool
 
-	walking sync.Mutex // Held during a walk on purpose: who waits for it finds the store full.
-	next    time.Time  // No walk before; guarded by walking.
+	next time.Time // No walk before.
 }
 
 // reserve asks for n bytes. A full store is measured again from time to time,
@@ -34,16 +38,18 @@ func (u *usage) reserve(n int64) bool {
 	if u.tryReserve(n) {
 		return true
 	}
-	u.walking.Lock()
-	defer u.walking.Unlock()
-	if u.tryReserve(n) {
-		return true
-	}
-	if time.Now().Before(u.next) {
+	if !u.isDue() {
 		return false
 	}
-	u.walk()
+	u.background.run(fullWait, func(ctx context.Context) { u.refresh(ctx) })
 	return u.tryReserve(n)
+}
+
+// isDue tells whether another walk is worth it. The first one is part of the start, and nobody waits for that.
+func (u *usage) isDue() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.measured && !time.Now().Before(u.next)
 }
 
 func (u *usage) tryReserve(n int64) bool {
@@ -91,54 +97,65 @@ func (u *usage) bytes() int64 {
 	return max(u.stored, 0)
 }
 
-// measure replaces the count by what lies on the disk.
-func (u *usage) measure() {
-	u.walking.Lock()
-	defer u.walking.Unlock()
-	u.walk()
+// isTold tells whether bytes says something yet.
+func (u *usage) isTold() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.told
+}
+
+// estimate is the size that an earlier process has left, until it is measured.
+func (u *usage) estimate(n int64) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if !u.told {
+		u.stored += n
+		u.told = true
+	}
 }
 
 // refresh measures unless that was done just now. It tells whether it did.
-func (u *usage) refresh() bool {
-	u.walking.Lock()
-	defer u.walking.Unlock()
-	if time.Now().Before(u.next) {
-		return false
-	}
-	u.walk()
-	return true
+func (u *usage) refresh(ctx context.Context) bool {
+	return u.isDue() && u.measure(ctx)
 }
 
-func (u *usage) walk() {
+// doubt makes the next refresh measure.
+func (u *usage) doubt() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.next = time.Time{}
+}
+
+// measure replaces the count by what lies on the disk. It runs in the
+// background, and tells whether it came to the end.
+func (u *usage) measure(ctx context.Context) bool {
 	u.mu.Lock()
 	before := u.stored
 	u.mu.Unlock()
 
 	start := time.Now()
-	var found int64
-	for _, folder := range measured() {
-		found += folderBytes(filepath.Join(u.dir, folder))
-	}
+	found, err := u.walk(ctx)
 	end := time.Now()
-	u.next = end.Add(max(remeasureAfter, remeasureShare*end.Sub(start)))
-
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	u.next = end.Add(max(remeasureAfter, remeasureShare*end.Sub(start)))
+	if err != nil {
+		return false
+	}
 	// What was written during the walk may not have been seen by it. Counting
 	// it twice is corrected by the next walk; missing it could pass the limit.
 	u.stored = found + max(u.stored-before, 0)
+	u.told, u.measured = true, true
+	return true
 }
 
-// folderBytes adds up the files below path; what vanishes meanwhile counts nothing.
-func folderBytes(path string) (sum int64) {
-	_ = filepath.WalkDir(path, func(_ string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() {
-			return nil //nolint:nilerr // An unreadable part of the store is no reason to count nothing.
+func (u *usage) walk(ctx context.Context) (found int64, err error) {
+	for _, folder := range measured() {
+		below, err := bytesBelow(ctx, filepath.Join(u.dir, folder))
+		if err != nil {
+			return 0, err
 		}
-		if info, err := d.Info(); err == nil {
-			sum += info.Size()
-		}
-		return nil
-	})
-	return sum
+		found += below
+	}
+	return found, nil
 }

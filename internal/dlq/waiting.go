@@ -3,8 +3,8 @@ package dlq
 import (
 	"context"
 	"errors"
+	"hash/maphash"
 	"io/fs"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,29 +14,15 @@ import (
 // that the same request has when it comes again.
 const anySize = -1
 
-// waitingCall is what an open letter and a good answer to the same request have
-// in common that costs nothing to know.
-type waitingCall struct {
-	account   string
-	operation string
-	size      int64 // Of the body in bytes, or anySize.
-}
+// isFormCarrier tells whether a credential was cut out of the body, by its name in an envelope.
+func isFormCarrier(name string) bool { return strings.HasPrefix(name, "form:") }
 
-func callOf(e *Envelope) waitingCall {
-	c := waitingCall{account: e.Provider, operation: e.Operation, size: e.Request.BodyBytes}
-	cut := slices.ContainsFunc(e.Request.Credentials, func(name string) bool { return strings.HasPrefix(name, formCarrier) })
-	if cut || e.Request.BodySHA256 == "" {
-		c.size = anySize
-	}
-	return c
-}
-
-// formCarrier begins the names of credentials that were cut out of the body.
-const formCarrier = "form:"
-
-// waitingCalls counts the open letters of every account, apart from the index
-// and its lock, because good answers look here.
+// waitingCalls counts the open letters of every account by what a letter and a
+// good answer to the same request have in common that costs nothing to know:
+// the operation and the size of the body. It stands apart from the index and
+// its lock, because good answers look here.
 type waitingCalls struct {
+	seed     maphash.Seed
 	mu       sync.Mutex
 	accounts map[string]*accountCalls
 }
@@ -45,28 +31,38 @@ type waitingCalls struct {
 type accountCalls struct {
 	letters atomic.Int64
 	mu      sync.RWMutex
-	calls   map[waitingCall]int
+	calls   map[uint64]int
 }
 
-func newWaitingCalls() *waitingCalls { return &waitingCalls{accounts: map[string]*accountCalls{}} }
+func newWaitingCalls() *waitingCalls {
+	return &waitingCalls{seed: maphash.MakeSeed(), accounts: map[string]*accountCalls{}}
+}
+
+// number stands for an operation and a size in bytes, or anySize. Two that have the same cost a look at a letter.
+func (w *waitingCalls) number(operation string, size int64) uint64 {
+	return maphash.Comparable(w.seed, struct {
+		operation string
+		size      int64
+	}{operation, size})
+}
 
 func (w *waitingCalls) of(account string) *accountCalls {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	a := w.accounts[account]
 	if a == nil {
-		a = &accountCalls{calls: map[waitingCall]int{}}
+		a = &accountCalls{calls: map[uint64]int{}}
 		w.accounts[account] = a
 	}
 	return a
 }
 
-func (w *waitingCalls) add(c waitingCall, n int) {
-	a := w.of(c.account)
+func (w *waitingCalls) add(account string, call uint64, n int) {
+	a := w.of(account)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.calls[c] += n; a.calls[c] == 0 {
-		delete(a.calls, c)
+	if a.calls[call] += n; a.calls[call] == 0 {
+		delete(a.calls, call)
 	}
 	a.letters.Add(int64(n))
 }
@@ -93,7 +89,8 @@ func (o *OpenLetters) May(operation string, size int64) bool {
 	}
 	o.calls.mu.RLock()
 	defer o.calls.mu.RUnlock()
-	return o.calls.calls[waitingCall{o.account, operation, size}] > 0 || o.calls.calls[waitingCall{o.account, operation, anySize}] > 0
+	w := o.store.waiting
+	return o.calls.calls[w.number(operation, size)] > 0 || o.calls.calls[w.number(operation, anySize)] > 0
 }
 
 // Resolve resolves the letters about one request, which are those that a new
@@ -104,11 +101,18 @@ func (o *OpenLetters) Resolve(ctx context.Context, fingerprint, documentID, idem
 	if key == (hashKey{}) {
 		return nil, nil
 	}
-	for id, ok := o.store.index.find(key); ok && ctx.Err() == nil; id, ok = o.store.index.find(key) {
+	for _, found := range o.store.index.find(key) {
+		id := found.String()
+		if ctx.Err() != nil {
+			break
+		}
+		e, _, err := readEnvelope(o.store.path(StatusOpen, fileName(id)))
+		if err != nil || keyOf(e) != key {
+			continue // It is gone, or has another key that begins alike.
+		}
 		c, err := o.store.Claim(id)
 		if errors.Is(err, fs.ErrNotExist) {
-			o.store.index.remove(id) // It was moved by hand.
-			continue
+			continue // It was moved by hand, or somebody claimed it.
 		}
 		if err == nil {
 			err = c.Resolve(nil, r)
