@@ -104,10 +104,9 @@ func (o *OpenLetters) Resolve(ctx context.Context, fingerprint, documentID, idem
 	for _, found := range o.store.index.find(key) {
 		id := found.String()
 		if ctx.Err() != nil {
-			break
+			return ids, context.Cause(ctx)
 		}
-		e, _, err := readEnvelope(o.store.path(StatusOpen, fileName(id)))
-		if err != nil || keyOf(e) != key {
+		if !o.store.isAbout(id, key) {
 			continue // It is gone, or has another key that begins alike.
 		}
 		c, err := o.store.Claim(id)
@@ -123,4 +122,10 @@ func (o *OpenLetters) Resolve(ctx context.Context, fingerprint, documentID, idem
 		ids = append(ids, id)
 	}
 	return ids, nil
+}
+
+// isAbout tells whether an open letter is about the request of that key.
+func (s *Store) isAbout(id string, key hashKey) bool {
+	e, _, err := readEnvelope(s.path(StatusOpen, fileName(id)))
+	return err == nil && keyOf(e) == key
 }
