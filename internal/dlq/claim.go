@@ -197,6 +197,9 @@ func (c *Claim) end(status string, r Resolution) (*Envelope, error) {
 		return nil, err
 	}
 	defer final.discard()
+	if err := c.store.harden(final); err != nil { // While the letter is still claimed.
+		return nil, err
+	}
 	if err := c.move(status); err != nil {
 		return nil, err
 	}

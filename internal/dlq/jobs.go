@@ -100,7 +100,7 @@ func (s *Store) writeJob(r *JobRecord, sum string) error {
 	if err := s.place(file, to); err != nil {
 		return err
 	}
-	err = s.folders.commit(s.path(jobsFolder))
+	err = s.settle(file, s.path(jobsFolder))
 	if err != nil && old == nil && os.Remove(to) == nil { // The caller is told that nothing is kept, so nothing is.
 		s.usage.grow(-file.size)
 		return err

@@ -98,10 +98,10 @@ func (s *Store) placeJobPayload(ctx context.Context, f *staged) error {
 	folder := s.path(jobsFolder, jobPayloads)
 	to := filepath.Join(folder, f.hexSum())
 	info, err := os.Lstat(to)
-	switch {
-	case err == nil && info.Mode().IsRegular() && info.Size() == f.size:
+	if err == nil && info.Mode().IsRegular() && info.Size() == f.size {
 		f.discard()
-	default:
+		err = s.folders.commit(folder) // Its writer may not have come this far.
+	} else {
 		broken := err == nil
 		if err := s.place(f, to); err != nil {
 			return err
@@ -109,8 +109,9 @@ func (s *Store) placeJobPayload(ctx context.Context, f *staged) error {
 		if broken {
 			s.usage.grow(-info.Size())
 		}
+		err = s.settle(f, folder)
 	}
-	if err := s.folders.commit(folder); err != nil {
+	if err != nil {
 		return err
 	}
 	s.jobs.pin(f.hexSum())

@@ -142,6 +142,9 @@ func (s *Store) write(ctx context.Context, e *Envelope, body io.Reader) error {
 		return err
 	}
 	defer letter.discard()
+	if err := s.harden(payload, letter); err != nil {
+		return err
+	}
 	if payload != nil {
 		if err := s.placePayload(ctx, payload); err != nil {
 			return err
@@ -151,7 +154,7 @@ func (s *Store) write(ctx context.Context, e *Envelope, body io.Reader) error {
 	if err := s.place(letter, to); err != nil {
 		return err
 	}
-	if err := s.folders.commit(s.path(StatusOpen)); err != nil {
+	if err := s.settle(letter, s.path(StatusOpen)); err != nil {
 		if os.Remove(to) == nil { // The caller is told that there is no letter, so there is none.
 			s.usage.grow(-letter.size)
 		}
@@ -205,6 +208,9 @@ func (s *Store) raise(ctx context.Context, old *Envelope, size int64, e *Envelop
 		return err
 	}
 	defer letter.discard()
+	if err := s.harden(payload, letter); err != nil {
+		return err
+	}
 	if payload != nil {
 		if err := s.placePayload(ctx, payload); err != nil {
 			return err
@@ -213,7 +219,7 @@ func (s *Store) raise(ctx context.Context, old *Envelope, size int64, e *Envelop
 	if err := s.place(letter, s.path(StatusOpen, fileName(old.ID))); err != nil {
 		return err
 	}
-	if err := s.folders.commit(s.path(StatusOpen)); err != nil {
+	if err := s.settle(letter, s.path(StatusOpen)); err != nil {
 		return err
 	}
 	s.index.add(old)

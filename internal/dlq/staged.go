@@ -14,10 +14,13 @@ import (
 // ErrFull says that a letter would have made the store larger than its limit.
 var ErrFull = errors.New("the dead-letter store is full: raise dead_letters.max_bytes, or remove resolved and discarded letters with `ocr-proxy dlq prune`")
 
-// staged is a file in tmp whose content is durable and whose place is not taken yet.
+// staged is a file in tmp whose place is not taken yet. Its content becomes
+// durable by harden, at the latest when it is placed.
 type staged struct {
 	store    *Store
 	path     string
+	file     *os.File // Nil once its content is durable.
+	faults   int64    // Of the volume, before the first byte was written.
 	size     int64
 	sum      [sha256.Size]byte // Only of payloads.
 	reserved int64             // Bytes promised to it by usage.
@@ -27,6 +30,10 @@ type staged struct {
 func (f *staged) discard() {
 	if f == nil || f.path == "" {
 		return
+	}
+	if f.file != nil {
+		_ = f.file.Close() // Nobody will read it.
+		f.file = nil
 	}
 	_ = os.Remove(f.path) // It is in tmp: never listed, and the next Open removes it.
 	f.store.usage.release(f.reserved)
@@ -58,26 +65,16 @@ func (s *Store) createTmp() (*os.File, error) {
 	return f, nil
 }
 
-// stage makes a file of what write writes and makes its content durable. After
-// an error nothing is left of it.
-func (s *Store) stage(write func(f *os.File, into *staged) error) (_ *staged, err error) {
+// stage makes a file of what write writes. After an error nothing is left of it.
+func (s *Store) stage(write func(f *os.File, into *staged) error) (*staged, error) {
+	faults := s.volume.faults.Load()
 	f, err := s.createTmp()
 	if err != nil {
 		return nil, err
 	}
-	into := &staged{store: s, path: f.Name()}
-	defer func() {
-		if err != nil {
-			into.discard()
-		}
-	}()
-	if err = write(f, into); err == nil {
-		err = f.Sync()
-	}
-	if closing := f.Close(); err == nil {
-		err = closing
-	}
-	if err != nil {
+	into := &staged{store: s, path: f.Name(), file: f, faults: faults}
+	if err := write(f, into); err != nil {
+		into.discard()
 		return nil, err
 	}
 	return into, nil
@@ -161,8 +158,11 @@ func (s *Store) copyHashed(ctx context.Context, into *staged, from io.Reader, ea
 
 func (f *staged) hexSum() string { return hex.EncodeToString(f.sum[:]) }
 
-// place moves a staged file to its name. The caller syncs the folder.
+// place moves a staged file to its name, once its content is durable. The caller settles the folder.
 func (s *Store) place(f *staged, to string) error {
+	if err := s.harden(f); err != nil {
+		return err
+	}
 	if err := s.rename(f.path, to); err != nil {
 		return err
 	}
@@ -188,39 +188,48 @@ func (s *Store) rename(from, to string) error {
 // placePayload gives a payload its place, or drops it when its content is
 // there already. The payload is durable when it returns.
 func (s *Store) placePayload(ctx context.Context, f *staged) error {
+	to := s.path(filepath.FromSlash(payloadRef(f.hexSum())))
+	placed, err := s.placeContent(ctx, f, to)
+	switch {
+	case err != nil:
+		return err
+	case placed:
+		return s.settle(f, filepath.Dir(to))
+	default: // The writer of the one that was there may not have come this far.
+		return s.folders.commit(filepath.Dir(to))
+	}
+}
+
+// placeContent tells whether the content was not there yet.
+func (s *Store) placeContent(ctx context.Context, f *staged, to string) (placed bool, err error) {
 	unlock, err := s.contents.lock(ctx, f.sum)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer unlock()
 	s.pruning.note(f.sum) // Before the look at what is there.
-	to := s.path(filepath.FromSlash(payloadRef(f.hexSum())))
 	shard := filepath.Dir(to)
 	if err := s.makeShard(shard); err != nil {
-		return err
+		return false, err
 	}
 	info, err := os.Lstat(to)
 	if err == nil && info.Mode().IsRegular() && info.Size() == f.size {
 		f.discard()
-	} else {
-		broken := err == nil
-		err = s.place(f, to)
-		if folderMissing(err) {
-			s.shards.Delete(shard)
-			if err := s.makeShard(shard); err != nil {
-				return err
-			}
-			err = s.place(f, to)
-		}
-		if err != nil {
-			return err
-		}
-		if broken {
-			s.usage.grow(-info.Size())
-		}
+		return false, nil
 	}
-	// Also for a payload that was there: its writer may not have come this far.
-	return s.folders.commit(shard)
+	broken := err == nil
+	err = s.place(f, to)
+	if folderMissing(err) {
+		s.shards.Delete(shard)
+		if err := s.makeShard(shard); err != nil {
+			return false, err
+		}
+		err = s.place(f, to)
+	}
+	if err == nil && broken {
+		s.usage.grow(-info.Size())
+	}
+	return err == nil, err
 }
 
 // makeShard makes one of the folders that payloads are spread over and its name durable.

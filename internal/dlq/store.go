@@ -15,9 +15,13 @@ import (
 	"go.uber.org/zap"
 )
 
-// maxWriters bounds the writes under way. Each may hold an operating system
-// thread in a sync, and thousands of those would end the process.
-const maxWriters = 64
+const (
+	// maxWriters bounds the writes under way. In a storm most of them wait for
+	// a sync that they share; each has two files open meanwhile.
+	maxWriters = 256
+	// maxSyncing bounds the syncs under way: each holds an operating system thread.
+	maxSyncing = 64
+)
 
 // copyBufferBytes is the size of the pooled buffers through which payloads go.
 const copyBufferBytes = 128 << 10
@@ -54,8 +58,10 @@ type Store struct {
 	salt     salt
 	usage    *usage
 	folders  *groupCommit
-	requests *keyLocks // One writer per request, so that equal letters merge.
-	contents *keyLocks // One writer per payload, so that it is stored and counted once.
+	volume   *volume
+	syncing  chan struct{} // One element per thread in a sync of a file or folder.
+	requests *keyLocks     // One writer per request, so that equal letters merge.
+	contents *keyLocks     // One writer per payload, so that it is stored and counted once.
 	buffers  sync.Pool
 	shards   sync.Map      // Payload folders whose own names are durable.
 	writers  chan struct{} // One element per write under way.
@@ -109,13 +115,15 @@ func Open(dir string, o Options) (*Store, error) {
 		jobs:         newJobIndex(),
 		usage:        &usage{dir: dir, limit: o.MaxBytes, background: background},
 		background:   background,
-		folders:      newGroupCommit(syncFolder),
+		syncing:      make(chan struct{}, maxSyncing),
 		requests:     newKeyLocks(),
 		contents:     newKeyLocks(),
 		buffers:      sync.Pool{New: func() any { return new([copyBufferBytes]byte) }},
 		writers:      make(chan struct{}, maxWriters),
 		lock:         lock,
 	}
+	s.folders = newGroupCommit(s.syncFolder)
+	s.volume = newVolume(dir, s.path(tmpFolder), s.usage.pending)
 	if s.log == nil {
 		s.log = zap.NewNop()
 	}
@@ -128,7 +136,7 @@ func Open(dir string, o Options) (*Store, error) {
 	}
 	if err != nil {
 		background.close()
-		return nil, errors.Join(err, lock.Close())
+		return nil, errors.Join(err, lock.Close(), s.volume.close())
 	}
 	s.sweeper = time.AfterFunc(math.MaxInt64, s.keepSweeping)
 	s.sweeper.Reset(sweepEvery) // only now: it sets itself again
@@ -156,7 +164,7 @@ func (s *Store) Close() error {
 	s.index.log.close(s.usage.bytes(), s.usage.isTold())
 	s.repairing.Lock()
 	defer s.repairing.Unlock()
-	return s.lock.Close()
+	return errors.Join(s.lock.Close(), s.volume.close())
 }
 
 func (s *Store) path(elem ...string) string {

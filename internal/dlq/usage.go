@@ -91,6 +91,13 @@ func (u *usage) grow(n int64) {
 	u.stored += n
 }
 
+// pending is the number of bytes that are promised to writes under way.
+func (u *usage) pending() int64 {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.reserved
+}
+
 func (u *usage) bytes() int64 {
 	u.mu.Lock()
 	defer u.mu.Unlock()
