@@ -10,9 +10,10 @@ LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 RACE := $(shell command -v $${CC:-cc} >/dev/null 2>&1 && [ "$$($(GO) env CGO_ENABLED)" = 1 ] && echo -race)
 
 FUZZTIME      ?= 30s
+ROUNDS        ?= 300
 GOLANGCI_LINT ?= golangci-lint
 
-.PHONY: run build test fuzz bench million replay-storm lint cross interop interop-smoke help
+.PHONY: run build test fuzz bench million replay-storm storm crash lint cross interop interop-smoke help
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -46,6 +47,13 @@ MILLION_DIR ?= $(CURDIR)/bin/million
 million: build ## commands and starts with LETTERS open dead letters (a million) in MILLION_DIR, on a real disk: time and memory
 	mkdir -p $(MILLION_DIR)
 	MILLION_LETTERS=$(LETTERS) MILLION_DIR=$(MILLION_DIR) MILLION_PROGRAM=$(CURDIR)/$(BIN) $(GO) test -run AMillion -v -count 1 -timeout 2h ./cmd/ocr-proxy
+
+storm: ## an open circuit under 0.6 of the documents per second that a bare loop of durable writes reaches, each letter verified
+	$(GO) run ./internal/endure storm -size 20480
+	$(GO) run ./internal/endure storm -size 204800
+
+crash: ## kill -9 under load ROUNDS times; after each, everything that workers were told of is there
+	$(GO) run ./internal/endure crash -rounds $(ROUNDS)
 
 lint: ## golangci-lint
 	$(GOLANGCI_LINT) run ./...
