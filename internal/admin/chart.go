@@ -3,6 +3,7 @@ package admin
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/ocr-proxy/ocr-proxy/internal/classify"
 	"github.com/ocr-proxy/ocr-proxy/internal/watch"
@@ -19,7 +20,8 @@ const (
 // chart is an account's last hour as stacked bars, one a minute, with the circuit's state below them.
 type chart struct {
 	Width, Height int
-	Peak          int // attempts in the busiest minute
+	Peak          int    // attempts in the busiest minute
+	From, To      string // the first minute and the last
 	Bars          []bar
 }
 
@@ -54,12 +56,15 @@ func stack() []struct {
 
 func newChart(minutes []watch.Minute) chart {
 	c := chart{Width: chartWidth, Height: chartHeight}
+	if len(minutes) > 0 {
+		c.From, c.To = minuteName(minutes[0].Start), minuteName(minutes[len(minutes)-1].Start)
+	}
 	for _, m := range minutes {
 		c.Peak = max(c.Peak, m.Answers())
 	}
 	for i, m := range minutes {
 		b := bar{X: i * barWidth, Width: barWidth - barGap}
-		said := []string{m.Start.Format("15:04Z")}
+		said := []string{minuteName(m.Start)}
 		ground := float64(chartHeight)
 		for _, s := range stack() {
 			n := m.Of(s.classes...)
@@ -82,6 +87,8 @@ func newChart(minutes []watch.Minute) chart {
 	}
 	return c
 }
+
+func minuteName(t time.Time) string { return t.UTC().Format("15:04Z") }
 
 // circuitName is the style of a circuit that is not closed.
 func circuitName(c watch.Circuit) string {

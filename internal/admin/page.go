@@ -147,7 +147,8 @@ func (p *pages) list(w http.ResponseWriter, r *http.Request) {
 	data := struct {
 		frame
 		Filter                             dlq.Filter
-		Status, Query, Next                string
+		Status, Query, Next, Since, Until  string
+		More                               bool // of the filters that are seldom used some is set
 		Letters                            []dlq.Letter
 		Statuses, Names, Outcomes, Classes []string
 	}{
@@ -161,7 +162,12 @@ func (p *pages) list(w http.ResponseWriter, r *http.Request) {
 	for _, c := range classify.Classes() {
 		data.Classes = append(data.Classes, c.String())
 	}
+	data.Since, data.Until = q.Get("since"), q.Get("until")
+	data.More = slices.ContainsFunc([]string{"operation", "tenant", "document", "since", "until"}, func(name string) bool { return q.Get(name) != "" })
 	filter, _, err := query(q)
+	if filter.Provider != "" && !slices.Contains(data.Names, filter.Provider) { // letters may be of an account that is gone
+		data.Names = append(data.Names, filter.Provider)
+	}
 	data.Filter, data.Status = filter, cmp.Or(filter.Status, dlq.StatusOpen)
 	if err != nil {
 		data.Problem = err.Error()

@@ -36,11 +36,16 @@ func life(l dlq.Letter) []moment {
 		})
 	}
 	place(all, l.Attempts)
-	said := "gave up, dead letter written"
-	if l.Occurrences > 1 {
-		said = "gave up; this request has failed " + strconv.Itoa(l.Occurrences) + " times"
+	if len(l.Attempts) > 0 && l.FirstAttemptAt.Before(l.Attempts[0].StartedAt) && !l.FirstAttemptAt.IsZero() {
+		all = append(all, moment{At: l.FirstAttemptAt, Style: "first", Head: "first tried", Text: some("of the attempts, those of the last failure are kept")})
 	}
-	all = append(all, moment{At: l.FailedAt, Style: "letter", Head: said, Text: some(l.Diagnostic)})
+	if !failedInReplay(l) {
+		said := "gave up, dead letter written"
+		if l.Occurrences > 1 {
+			said = "gave up; this request has failed " + strconv.Itoa(l.Occurrences) + " times"
+		}
+		all = append(all, moment{At: l.FailedAt, Style: "letter", Head: said})
+	}
 	for _, r := range l.Replays {
 		all = append(all, moment{At: r.At, Style: "replay", Head: "replayed: " + r.Outcome, Class: r.ErrorClass, Text: some(status(r.HTTPStatus))})
 	}
@@ -49,6 +54,11 @@ func life(l dlq.Letter) []moment {
 	}
 	slices.SortStableFunc(all, func(a, b moment) int { return a.At.Compare(b.At) })
 	return all
+}
+
+// failedInReplay tells whether the last failure was that of a replay, which has a line of its own.
+func failedInReplay(l dlq.Letter) bool {
+	return slices.ContainsFunc(l.Replays, func(r dlq.Replay) bool { return r.At.Equal(l.FailedAt) })
 }
 
 // place sets where the moments lie in the time from the first wait to the last attempt's end.

@@ -108,8 +108,8 @@ async function run(act, ids, words, job) {
 
 const acts = {
   replay: { name: "Replay", done: "replayed", text: "" },
-  resolve: { name: "Resolve", done: "resolved", text: "Counts as done and is not sent again.", words: true },
-  discard: { name: "Discard", done: "discarded", text: "Is given up. It stays readable among the discarded.", words: true, note: true },
+  resolve: { name: "Resolve", done: "resolved", text: "Marks as done. Nothing is sent.", words: true },
+  discard: { name: "Discard", done: "discarded", text: "Gives up. It stays readable among the discarded.", words: true, note: true },
 };
 
 function say(text) { $("ask-progress").textContent = text; }
@@ -151,13 +151,13 @@ async function ask(act, id, query) {
     if (!id) {
       const chosen = [...new URLSearchParams(query)].filter(([key, value]) => value && key !== "status").map(([key, value]) => `${key} ${value}`);
       $("ask-title").textContent = `${spec.name} ${count(own.ids.length, "letter")}?`;
-      $("ask-text").textContent = `${chosen.length ? `Selected by ${chosen.join(", ")}.` : "All that are open: no filter is set."}\n${spec.text}`;
+      $("ask-text").textContent = [chosen.length ? `Selected by ${chosen.join(", ")}.` : "All that are open: no filter is set.", spec.text].join("\n").trim();
     }
     if (act === "replay") {
       say("Nothing is sent yet: looking at what it would cost…");
       const plan = await rehearse(own.ids, own);
       if (own.stopped) return;
-      $("ask-text").textContent += `${id ? "" : "\n"}${plan.text}`;
+      $("ask-text").textContent = `${$("ask-text").textContent}\n${plan.text}`.trim();
       $("ask-even-label").hidden = !plan.ambiguous;
       if (!plan.calls) own.ids = [];
     }
