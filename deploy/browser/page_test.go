@@ -125,6 +125,7 @@ func TestManyLettersAreReplayed(t *testing.T) {
 	b.shows("#ask-text", fmt.Sprintf("This makes %d calls", n))
 	b.shoot("replay")
 	require.Zero(t, accepted(), "looking costs nothing")
+	require.False(t, js[bool](b, `document.getElementById("ask-even").checkVisibility()`), "none is ambiguous")
 	b.click("dialog button", "Replay")
 	b.shows("#ask-progress", fmt.Sprintf("%d of %d replayed.", n, n))
 	b.shoot("replayed")
@@ -203,6 +204,28 @@ func TestAReplayCanBeStopped(t *testing.T) {
 	b.click("dialog button", "Close")
 	require.EqualValues(t, 3, e.calls.Load())
 	require.Len(t, p.letters(t, ""), 3)
+}
+
+func TestWhatMayBeChargedTwiceIsAskedForApart(t *testing.T) {
+	sim := startSim(t, "textract", "lose times=1")
+	p := startProxy(t, account{"textract", "textract", sim, "auth: {type: none}, inject_token: false"})
+	p.send(t, "textract", "/", `{"DocumentLocation":{"S3Object":{"Bucket":"b","Name":"n.pdf"}}}`, "scan", "X-Amz-Target: Textract.StartDocumentTextDetection", "Content-Type: application/x-amz-json-1.1")
+	b := open(t, p, phone)
+	b.visit("/letters")
+	b.shows("main", "scan")
+	b.click("button", "Replay all")
+	b.shows("#ask-text", "may have been done and charged already")
+	b.shoot("ambiguous")
+	b.click("dialog button", "Replay")
+	b.shows("#ask-progress", "0 of 1 replayed.")
+	b.shows("#ask-progress", "not done: ")
+	b.shoot("ambiguous-refused")
+	b.click("dialog button", "Close")
+	b.click("button", "Replay all")
+	b.shows("#ask-text", "charged already")
+	b.do(chromedp.Click(chromedp.CSS("#ask-even")))
+	b.click("dialog button", "Replay")
+	b.shows("#ask-progress", "1 of 1 replayed.")
 }
 
 // The other tests are worth something only if the tab notices.

@@ -101,8 +101,16 @@ func (b *tab) visit(path string) {
 // js evaluates an expression in the page.
 func js[T any](b *tab, expression string) T {
 	b.t.Helper()
-	v, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](expression))
-	require.NoError(b.t, err, expression)
+	var v T
+	eventually(b.t, "a page in which "+expression, func() bool {
+		var err error
+		v, err = chromedp.Run(b.ctx, chromedp.Evaluate[T](expression))
+		if err != nil && strings.Contains(err.Error(), "navigated") { // away, in this moment
+			return false
+		}
+		require.NoError(b.t, err, expression)
+		return true
+	})
 	return v
 }
 
@@ -111,10 +119,9 @@ func (b *tab) click(selector, text string) {
 	b.t.Helper()
 	find := fmt.Sprintf("[...document.querySelectorAll(%q)].find((e) => e.checkVisibility() && e.textContent.includes(%q))", selector, text)
 	eventually(b.t, "a "+selector+" that says "+text, func() bool {
-		return js[bool](b, fmt.Sprintf("(() => { const e = %s; if (!e || e.disabled) return false; e.scrollIntoView({ block: 'center' }); e.dataset.clicked = ''; return true; })()", find))
+		return js[bool](b, fmt.Sprintf("(() => { const e = %s; if (!e || e.disabled) return false; document.querySelectorAll('[data-clicked]').forEach((old) => delete old.dataset.clicked); e.scrollIntoView({ block: 'center' }); e.dataset.clicked = ''; return true; })()", find))
 	})
 	b.do(chromedp.Click(chromedp.CSS("[data-clicked]")))
-	js[bool](b, "!!document.querySelectorAll('[data-clicked]').forEach((e) => delete e.dataset.clicked)")
 }
 
 // follow clicks a link and waits for the page behind it.

@@ -144,6 +144,10 @@ async function ask(act, id, query) {
   $("ask-end").textContent = "Cancel";
   say("");
   bar(0, 0);
+  $("ask").onclose = () => {
+    own.stopped = true;
+    if (own.changed) location.reload();
+  };
   $("ask").showModal();
   try {
     own.ids = id ? [id] : await every(query, own);
@@ -192,17 +196,14 @@ $("ask-form").addEventListener("submit", async (event) => {
   $("ask-end").textContent = "Close";
 });
 
-// end stops what is running and leaves its result to be read, else it closes the dialog.
+// end stops what is under way. A result is left to be read before the dialog is closed.
 function end() {
-  if (job.running) job.stopped = true; else $("ask").close();
+  job.stopped = true;
+  if (!job.running) $("ask").close();
 }
 
 $("ask-end").addEventListener("click", end);
 $("ask").addEventListener("cancel", (event) => { event.preventDefault(); end(); });
-$("ask").addEventListener("close", () => {
-  job.stopped = true;
-  if (job.changed) location.reload();
-});
 window.addEventListener("beforeunload", (event) => { if (job && job.running) event.preventDefault(); });
 
 document.addEventListener("click", (event) => {
