@@ -13,7 +13,7 @@ FUZZTIME      ?= 30s
 ROUNDS        ?= 300
 GOLANGCI_LINT ?= golangci-lint
 
-.PHONY: run build test fuzz bench million replay-storm storm crash lint cross interop interop-smoke help
+.PHONY: run build test fuzz bench million replay-storm storm crash lint cross interop interop-smoke browser help
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -60,6 +60,9 @@ lint: ## golangci-lint
 
 cross: ## build and vet for the other platforms
 	for os in darwin windows; do GOOS=$$os CGO_ENABLED=0 $(GO) build -o /dev/null ./... && GOOS=$$os CGO_ENABLED=0 $(GO) vet ./... || exit 1; done
+
+browser: ## click through the page for people in a real Chromium; BROWSER_SCREENSHOTS=FOLDER keeps what it saw
+	cd deploy/browser && $(GO) vet ./... && $(GO) test -count=1 -timeout 5m ./...
 
 interop: ## all the client libraries of docs/clients.md through the proxy, each with every fault; writes that table anew
 	bash deploy/interop/matrix.sh

@@ -2,7 +2,7 @@
 "use strict";
 
 const api = "/api/v1/dead-letters";
-const atOnce = 4;
+const atOnce = 6; // a browser makes no more connections to one place
 const longestWait = 60; // seconds for which one letter's own time is waited for
 const $ = (id) => document.getElementById(id);
 const sleep = (seconds) => new Promise((done) => setTimeout(done, seconds * 1000));
