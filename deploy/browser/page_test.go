@@ -206,6 +206,20 @@ func TestAReplayCanBeStopped(t *testing.T) {
 	require.Len(t, p.letters(t, ""), 3)
 }
 
+func TestADialogIsNotStoppedByTheOneBeforeIt(t *testing.T) {
+	e := newEngine(t, 400, refusal("this page is blank"))
+	p := startProxy(t, account{"engine", "generic", e.URL, "auth: {type: none}"})
+	p.send(t, "engine", "/read", "{}", "scan")
+	b := open(t, p, desk)
+	b.visit("/letters")
+	b.click("button", "Replay all")
+	b.shows("#ask-text", "This makes 1 call")
+	js[any](b, `document.getElementById("ask-end").click(), document.querySelector("[data-act=replay]").click(), null`) // the browser tells of a close later
+	b.shows("#ask-text", "This makes 1 call")
+	b.click("dialog button", "Replay")
+	b.shows("#ask-progress", "1 failed again.")
+}
+
 func TestWhatMayBeChargedTwiceIsAskedForApart(t *testing.T) {
 	sim := startSim(t, "textract", "lose times=1")
 	p := startProxy(t, account{"textract", "textract", sim, "auth: {type: none}, inject_token: false"})

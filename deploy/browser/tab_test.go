@@ -31,7 +31,12 @@ type tab struct {
 func open(t *testing.T, p *proxy, width int64) *tab {
 	t.Helper()
 	b := watched(t, p, width)
-	t.Cleanup(func() { require.Empty(t, b.seen()) })
+	t.Cleanup(func() {
+		if t.Failed() {
+			b.shoot("failed-" + strings.ReplaceAll(t.Name(), "/", "-"))
+		}
+		require.Empty(t, b.seen())
+	})
 	return b
 }
 
@@ -129,7 +134,9 @@ func (b *tab) follow(selector, text string) {
 	b.t.Helper()
 	before := js[string](b, "location.href")
 	b.click(selector, text)
-	eventually(b.t, "another page than "+before, func() bool { return js[bool](b, fmt.Sprintf("location.href !== %q && document.readyState === 'complete'", before)) })
+	eventually(b.t, "another page than "+before, func() bool {
+		return js[bool](b, fmt.Sprintf("location.href !== %q && document.readyState === 'complete'", before))
+	})
 }
 
 func (b *tab) fill(selector, text string) {

@@ -144,10 +144,6 @@ async function ask(act, id, query) {
   $("ask-end").textContent = "Cancel";
   say("");
   bar(0, 0);
-  $("ask").onclose = () => {
-    own.stopped = true;
-    if (own.changed) location.reload();
-  };
   $("ask").showModal();
   try {
     own.ids = id ? [id] : await every(query, own);
@@ -204,6 +200,11 @@ function end() {
 
 $("ask-end").addEventListener("click", end);
 $("ask").addEventListener("cancel", (event) => { event.preventDefault(); end(); });
+$("ask").addEventListener("close", () => {
+  if ($("ask").open) return; // for its successor already
+  job.stopped = true;
+  if (job.changed) location.reload();
+});
 window.addEventListener("beforeunload", (event) => { if (job && job.running) event.preventDefault(); });
 
 document.addEventListener("click", (event) => {
