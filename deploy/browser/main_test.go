@@ -3,6 +3,7 @@ package browser
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -49,9 +50,9 @@ func setUp(run func() int) (int, error) {
 	}
 	allocator, end := chromedp.NewExecAllocator(context.Background(), options...)
 	defer end()
-	var quit context.CancelFunc
-	chromium, quit = chromedp.NewContext(allocator)
+	ctx, quit := chromedp.NewContext(allocator)
 	defer quit()
+	chromium = ctx //nolint:fatcontext // one browser for all tests
 	if err := chromedp.Do(chromium); err != nil {
 		return 0, fmt.Errorf("starting %s: %w", path, err)
 	}
@@ -68,5 +69,5 @@ func findBrowser() (string, error) {
 			return path, nil
 		}
 	}
-	return "", fmt.Errorf("there is no chromium or google-chrome in PATH: install one (Debian: apt-get install chromium), or name it in BROWSER_PATH")
+	return "", errors.New("there is no chromium or google-chrome in PATH: install one (Debian: apt-get install chromium), or name it in BROWSER_PATH")
 }

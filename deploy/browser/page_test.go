@@ -3,6 +3,7 @@ package browser
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -23,7 +24,7 @@ func refusal(message string) string {
 
 func TestALetterIsResolvedByClicking(t *testing.T) {
 	for _, width := range []int64{desk, phone} {
-		t.Run(fmt.Sprint(width), func(t *testing.T) {
+		t.Run(strconv.FormatInt(width, 10), func(t *testing.T) {
 			e := newEngine(t, 400, refusal(hostile))
 			p := startProxy(t, account{"engine", "generic", e.URL, "auth: {type: none}"})
 			p.send(t, "engine", "/read", `{"page":1}`, `lease <i id="planted">1</i>`, `Ocr-Proxy-Tenant: <u id="planted">north</u>`)

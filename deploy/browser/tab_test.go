@@ -55,7 +55,7 @@ func watched(t *testing.T, p *proxy, width int64) *tab {
 			}
 		case *page.EventJavascriptDialogOpening:
 			b.note("opens an alert: " + e.Message)
-			go func() { _ = chromedp.Do(ctx, chromedp.Func(dismiss)) }()
+			go func() { _, _ = chromedp.Call(ctx, page.HandleJavaScriptDialog, page.HandleJavaScriptDialogParams{}) }()
 		}
 	}))
 	_, err := chromedp.Call(ctx, network.Enable, network.EnableParams{})
@@ -73,11 +73,6 @@ func watched(t *testing.T, p *proxy, width int64) *tab {
 		}
 	}()
 	return b
-}
-
-func dismiss(ctx context.Context, t *chromedp.Target) error {
-	_, err := chromedp.Call(ctx, page.HandleJavaScriptDialog, page.HandleJavaScriptDialogParams{})
-	return err
 }
 
 func (b *tab) note(problem string) {

@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"fmt"
 	"html"
 	"net/http"
 	"net/http/httptest"
@@ -10,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -104,9 +104,9 @@ func TestTheListOfLetters(t *testing.T) {
 	} {
 		text := look(t, o, "/letters"+query, http.StatusOK)
 		var got []int
-		for i := len(ids) - 1; i >= 0; i-- {
-			if strings.Contains(text, `<code>doc-`+fmt.Sprint(i)+`</code>`) {
-				require.Contains(t, text, `href="/letters/`+ids[i]+`"`)
+		for i, id := range slices.Backward(ids) {
+			if strings.Contains(text, `<code>doc-`+strconv.Itoa(i)+`</code>`) {
+				require.Contains(t, text, `href="/letters/`+id+`"`)
 				got = append(got, i)
 			}
 		}

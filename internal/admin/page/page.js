@@ -33,7 +33,7 @@ async function every(query, job) {
     if (!page.ok) throw new Error(page.text);
     ids.push(...page.data.dead_letters.map((letter) => letter.id));
     cursor = page.data.next;
-    say(`${count(ids.length, "letter")} so far…`);
+    if (!job.stopped) say(`${count(ids.length, "letter")} so far…`);
   } while (cursor && !job.stopped);
   return ids.reverse();
 }
@@ -46,7 +46,8 @@ async function each(ids, job, step) {
     for (const id of rest) {
       if (job.stopped) return;
       await step(id);
-      bar(++begun, ids.length);
+      begun++;
+      if (!job.stopped) bar(begun, ids.length);
     }
   }));
 }
@@ -166,6 +167,7 @@ async function ask(act, id, query) {
     $("ask-go").disabled = own.ids.length === 0;
   } catch (problem) {
     if (!own.stopped) say(`This does not work now: ${problem.message}`);
+    own.stopped = true;
   }
 }
 
