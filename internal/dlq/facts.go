@@ -80,13 +80,14 @@ func stampAt(path string) uint32 {
 
 // selectsFacets is the part of selects that letters have in common.
 func (f Filter) selectsFacets(c *facets) bool {
-	return matches(f.Provider, c.provider) && matches(f.Class, c.class) && matches(f.Outcome, c.outcome) && matches(f.Code, c.code) && matches(f.Tenant, c.tenant) && matches(f.Operation, c.operation)
+	return matches(f.Provider, c.provider) && matches(f.Class, c.class) && matches(f.Outcome, c.outcome) && matches(f.Code, c.code) &&
+		matches(f.Operation, c.operation) && matches(f.Tenant, c.tenant)
 }
 
 // selectsFacts is selects for what the index knows. Documents with numbers that
 // happen to be equal are the same to it.
 func (f Filter) selectsFacts(c *facts) bool {
-	return f.selectsFacets(c.facets) && f.selectsNumber(c) && !c.failed.Before(f.Since) && (f.Until.IsZero() || c.failed.Before(f.Until))
+	return f.selectsFacets(c.facets) && f.selectsNumber(c) && f.selectsTime(c.failed)
 }
 
 func (f Filter) selectsNumber(c *facts) bool {

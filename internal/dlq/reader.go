@@ -51,7 +51,11 @@ type Filter struct {
 func (f Filter) selects(e *Envelope) bool {
 	return matches(f.Provider, e.Provider) && matches(f.Class, e.ErrorClass) && matches(f.Outcome, e.Outcome) &&
 		matches(f.Code, e.ErrorCode) && matches(f.Operation, e.Operation) && matches(f.Tenant, e.Tenant) && f.selectsDocument(e.DocumentID) &&
-		!e.FailedAt.Before(f.Since) && (f.Until.IsZero() || e.FailedAt.Before(f.Until))
+		f.selectsTime(e.FailedAt)
+}
+
+func (f Filter) selectsTime(failed time.Time) bool {
+	return !failed.Before(f.Since) && (f.Until.IsZero() || failed.Before(f.Until))
 }
 
 // ShortHash is how many characters of a hash are enough to tell it by.

@@ -103,7 +103,7 @@ func (t *tally) count(f *facts) error {
 	if k.seen != nil && f.first.Before(*k.seen) {
 		*k.seen = f.first
 	}
-	if !k.selected || !t.filter.selectsNumber(f) || f.failed.Before(t.filter.Since) {
+	if !k.selected || !t.filter.selectsNumber(f) || !t.filter.selectsTime(f.failed) {
 		return nil
 	}
 	n := k.group

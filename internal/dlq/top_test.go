@@ -69,6 +69,12 @@ func TestTopByWhatIsAskedFor(t *testing.T) {
 			{Class: "auth", Letters: 1, Occurrences: 1, Documents: 1, BodyBytes: 5, NewCodes: busy, Action: auth},
 			{Class: "transient", Letters: 1, Occurrences: 1, Documents: 1, ClassChanged: 1, BodyBytes: 5, NewCodes: busy, Action: exhausted},
 		}},
+		"until then": {[]Dimension{ByClass}, Filter{Until: hour.Add(time.Minute)}, []Group{
+			{Class: "transient", Letters: 1, Occurrences: 1, Documents: 1, ClassChanged: 1, BodyBytes: 5, NewCodes: busy, Action: exhausted},
+		}},
+		"of an operation": {[]Dimension{ByClass}, Filter{Operation: "batch"}, []Group{
+			{Class: "transient", Letters: 1, Occurrences: 1, Documents: 1, BodyBytes: 5, NewCodes: busy, Action: exhausted},
+		}},
 		"a code that is not new": {[]Dimension{ByCode}, Filter{Since: time.Now().Add(-time.Hour)}, []Group{
 			{Code: "Old", Letters: 1, Occurrences: 1, Documents: 1, BodyBytes: 5, NewCodes: []string{}, Action: exhausted},
 		}},
