@@ -57,6 +57,36 @@ func TestPutWaitsForTheIndexButNotForLong(t *testing.T) {
 	})
 }
 
+func TestAnyLetterMayBeMeantWhileTheIndexIsRead(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t, dir, keeping())
+		e := letter("1")
+		id := put(t, s, e, "x")
+		letters := s.OpenLetters("acct")
+		require.False(t, letters.May("ocr", 99))
+		s.index.mu.Lock()
+		s.index.table = table{waiting: newWaitingCalls()}
+		s.index.mu.Unlock()
+		s.index.known, s.index.enough, s.index.knownOnce = make(chan struct{}), make(chan struct{}), sync.Once{}
+		require.True(t, letters.May("ocr", 99), "only later it is certain that none is")
+		var resolved []string
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			ids, err := letters.Resolve(t.Context(), e.RequestFingerprint, e.DocumentID, e.IdempotencyKey, Resolution{})
+			require.NoError(t, err)
+			resolved = ids
+		})
+		synctest.Wait()
+		require.Empty(t, resolved, "it waits")
+		_, _, err := s.index.load(t.Context())
+		require.NoError(t, err)
+		s.index.know()
+		wg.Wait()
+		require.Equal(t, []string{id}, resolved)
+	})
+}
+
 func TestErrands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newErrand()

@@ -11,8 +11,8 @@ import (
 type entry struct {
 	id     uid
 	key    uint64
-	call   uint64 // See waitingCalls.
-	since  int64  // The first attempt, in milliseconds since 1970.
+	call   uint32 // See waitingCalls.
+	since  uint32 // The first attempt, in seconds since 1970.
 	stamp  uint32
 	series uint16 // Place in table.series.
 	round  uint8  // Of the comparison with the folder that saw it last; 0: it is only in the log so far.
@@ -48,7 +48,7 @@ type table struct {
 
 	waiting *waitingCalls // Told of every letter that has a key.
 
-	oldest int64 // The earliest since; only where oldestKnown.
+	oldest uint32 // The earliest since, where that is known.
 	known  bool
 }
 
@@ -86,7 +86,7 @@ func (t *table) put(f *facts, round uint8) {
 		}
 		t.made++
 	}
-	e := entry{id: f.id, key: f.key, call: t.waiting.number(f.operation, f.size()), since: f.first.UnixMilli(), stamp: f.stamp, series: t.seriesPlace(seriesOf(f.provider, f.outcome)), round: round, used: true}
+	e := entry{id: f.id, key: f.key, call: t.waiting.number(f.operation, f.size()), since: secondsOf(f.first), stamp: f.stamp, series: t.seriesPlace(seriesOf(f.provider, f.outcome)), round: round, used: true}
 	*t.at(n) = e
 	t.byID.add(e.id.hash(), n, t.hashID)
 	if e.key != 0 {
@@ -162,8 +162,11 @@ func (t *table) since() time.Time {
 		return time.Time{}
 	}
 	if !t.known {
-		t.oldest, t.known = math.MaxInt64, true
+		t.oldest, t.known = math.MaxUint32, true
 		t.each(func(e *entry) { t.oldest = min(t.oldest, e.since) })
 	}
-	return time.UnixMilli(t.oldest)
+	return time.Unix(int64(t.oldest), 0)
 }
+
+// secondsOf is good until 2106.
+func secondsOf(t time.Time) uint32 { return uint32(min(max(t.Unix(), 0), math.MaxUint32)) }

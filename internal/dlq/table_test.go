@@ -42,7 +42,7 @@ func TestIDsInSixteenBytes(t *testing.T) {
 // someFacts is one of few letters, so that they meet.
 func someFacts(r *rand.Rand) facts {
 	return facts{
-		id: uid{hi: r.Uint64N(3), lo: r.Uint64N(40)}, key: r.Uint64N(6), stamp: r.Uint32(), first: time.UnixMilli(r.Int64N(50)),
+		id: uid{hi: r.Uint64N(3), lo: r.Uint64N(40)}, key: r.Uint64N(6), stamp: r.Uint32(), first: time.Unix(r.Int64N(50), 0),
 		bodyBytes: r.Int64N(2), unsized: r.IntN(3) == 0,
 		facets: &facets{operation: strconv.Itoa(r.IntN(2)), provider: strconv.Itoa(r.IntN(3)), outcome: strconv.Itoa(r.IntN(2))},
 	}
@@ -67,11 +67,11 @@ func TestTableAgainstAModel(t *testing.T) {
 		e := table.get(other.id)
 		require.Equal(t, open, e != nil)
 		if open {
-			require.Equal(t, entry{id: want.id, key: want.key, call: table.waiting.number(want.operation, want.size()), since: want.first.UnixMilli(), stamp: want.stamp, series: e.series, round: 1, used: true}, *e)
+			require.Equal(t, entry{id: want.id, key: want.key, call: table.waiting.number(want.operation, want.size()), since: secondsOf(want.first), stamp: want.stamp, series: e.series, round: 1, used: true}, *e)
 		}
 		var same []uid
 		counts := map[series]int{}
-		calls := map[string]map[uint64]int{"0": {}, "1": {}, "2": {}}
+		calls := map[string]map[uint32]int32{"0": {}, "1": {}, "2": {}}
 		oldest := time.Time{}
 		for id, f := range model {
 			if f.key == other.key && f.key != 0 {

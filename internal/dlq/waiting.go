@@ -31,7 +31,7 @@ type waitingCalls struct {
 type accountCalls struct {
 	letters atomic.Int64
 	mu      sync.RWMutex
-	calls   map[uint64]int
+	calls   map[uint32]int32
 }
 
 func newWaitingCalls() *waitingCalls {
@@ -39,11 +39,11 @@ func newWaitingCalls() *waitingCalls {
 }
 
 // number stands for an operation and a size in bytes, or anySize. Two that have the same cost a look at a letter.
-func (w *waitingCalls) number(operation string, size int64) uint64 {
-	return maphash.Comparable(w.seed, struct {
+func (w *waitingCalls) number(operation string, size int64) uint32 {
+	return uint32(maphash.Comparable(w.seed, struct { //nolint:gosec // Cut on purpose: a million letters have as many.
 		operation string
 		size      int64
-	}{operation, size})
+	}{operation, size}))
 }
 
 func (w *waitingCalls) of(account string) *accountCalls {
@@ -51,13 +51,13 @@ func (w *waitingCalls) of(account string) *accountCalls {
 	defer w.mu.Unlock()
 	a := w.accounts[account]
 	if a == nil {
-		a = &accountCalls{calls: map[uint64]int{}}
+		a = &accountCalls{calls: map[uint32]int32{}}
 		w.accounts[account] = a
 	}
 	return a
 }
 
-func (w *waitingCalls) add(account string, call uint64, n int) {
+func (w *waitingCalls) add(account string, call uint32, n int32) {
 	a := w.of(account)
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -82,9 +82,16 @@ func (s *Store) OpenLetters(account string) *OpenLetters {
 
 // May tells whether a letter could be about a request for that operation with a
 // body of size bytes. False is certain; it costs one atomic read when the
-// account has no open letter.
+// account has no open letter. While the letters that an earlier process left
+// are not known, any of them could.
 func (o *OpenLetters) May(operation string, size int64) bool {
-	if o == nil || o.calls.letters.Load() == 0 {
+	if o == nil {
+		return false
+	}
+	if !o.store.index.isKnown() {
+		return true
+	}
+	if o.calls.letters.Load() == 0 {
 		return false
 	}
 	o.calls.mu.RLock()
@@ -95,11 +102,14 @@ func (o *OpenLetters) May(operation string, size int64) bool {
 
 // Resolve resolves the letters about one request, which are those that a new
 // failure of it would raise, and gives their ids. One that somebody has claimed
-// is left to him.
+// is left to him. Right after the start it waits for the index, as Put does.
 func (o *OpenLetters) Resolve(ctx context.Context, fingerprint, documentID, idempotencyKey string, r Resolution) (ids []string, err error) {
 	key := keyOf(&Envelope{Provider: o.account, RequestFingerprint: fingerprint, DocumentID: documentID, IdempotencyKey: idempotencyKey})
 	if key == (hashKey{}) {
 		return nil, nil
+	}
+	if err := o.store.index.await(ctx, key); err != nil {
+		return nil, err
 	}
 	for _, found := range o.store.index.find(key) {
 		id := found.String()
