@@ -27,8 +27,30 @@ func eachName(folder string, do func(name string) error) error {
 	})
 }
 
+// eachFile gives the entries of a folder, in no order, until do fails or the context ends. A folder that is missing has none.
+func eachFile(ctx context.Context, folder string, do func(fs.DirEntry) error) error {
+	there := false
+	err := eachBatch(folder, func(f *os.File) error {
+		there = true
+		entries, err := f.ReadDir(folderStep)
+		for _, entry := range entries {
+			if err := context.Cause(ctx); err != nil {
+				return err
+			}
+			if err := do(entry); err != nil {
+				return err
+			}
+		}
+		return err
+	})
+	if !there && folderMissing(err) {
+		return nil
+	}
+	return err
+}
+
 // eachBatch calls read until it says [io.EOF].
-func eachBatch(folder string, read func(f *os.File) error) (err error) {
+func eachBatch(folder string, read func(f *os.File) error) error {
 	f, err := os.Open(folder) //nolint:gosec // A folder of the store.
 	if err != nil {
 		return err
@@ -46,27 +68,18 @@ func eachBatch(folder string, read func(f *os.File) error) (err error) {
 // bytesBelow adds up the files below path; what vanishes meanwhile, or cannot
 // be read, counts nothing. It fails only when the context ends.
 func bytesBelow(ctx context.Context, path string) (sum int64, err error) {
-	_ = eachBatch(path, func(f *os.File) error {
-		if err = context.Cause(ctx); err != nil {
+	_ = eachFile(ctx, path, func(d fs.DirEntry) error { // What goes wrong beside the end of the context is no reason to count nothing.
+		if d.IsDir() {
+			below, err := bytesBelow(ctx, filepath.Join(path, d.Name()))
+			sum += below
 			return err
 		}
-		files, reading := f.ReadDir(folderStep)
-		for _, d := range files {
-			if d.IsDir() {
-				var below int64
-				if below, err = bytesBelow(ctx, filepath.Join(path, d.Name())); err != nil {
-					return err
-				}
-				sum += below
-			} else if d.Type().IsRegular() {
-				if info, err := d.Info(); err == nil {
-					sum += info.Size()
-				}
-			}
+		if info, err := d.Info(); err == nil && info.Mode().IsRegular() {
+			sum += info.Size()
 		}
-		return reading
+		return nil
 	})
-	return sum, err
+	return sum, context.Cause(ctx)
 }
 
 // namesIn guesses from the size of a folder how many letters are in it, and no more than that.

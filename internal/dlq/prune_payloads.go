@@ -3,7 +3,6 @@ package dlq
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"io"
 	"io/fs"
 	"os"
@@ -94,35 +93,6 @@ func (p *prune) readMentions(path string) {
 	}
 	if err != nil || len(found) == 0 && !noPayload.Match(data) {
 		p.unclear[path] = struct{}{}
-	}
-}
-
-// eachFile gives the entries of a folder, a few at a time however many there are. A folder that is missing has none.
-func eachFile(ctx context.Context, folder string, do func(fs.DirEntry) error) error {
-	f, err := os.Open(folder) //nolint:gosec // A folder of the store.
-	if folderMissing(err) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer f.Close() //nolint:errcheck // Nothing was written.
-	for {
-		some, err := f.ReadDir(512)
-		for _, entry := range some {
-			if err := context.Cause(ctx); err != nil {
-				return err
-			}
-			if err := do(entry); err != nil {
-				return err
-			}
-		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
 	}
 }
 
