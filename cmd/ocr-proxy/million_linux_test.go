@@ -35,7 +35,7 @@ const (
 	millionProgram = "MILLION_PROGRAM"
 	millionKeep    = "MILLION_KEEP" // Not empty: use the letters that are there, and leave them there.
 
-	fewLetters = 20_000
+	fewLetters = 12_000
 	day        = 24 * time.Hour
 )
 
@@ -162,7 +162,7 @@ func (m *million) letter(i int) *dlq.Envelope {
 		ErrorClass: pick(6, "transient", "throttle", "auth", "permanent"), ErrorCode: fmt.Sprintf("Code%d", random[7]%20),
 		ErrorMessage: strings.Repeat("the provider said so ", 5), HTTPStatus: &status, Diagnostic: "All attempts or all the time were used up.",
 		StackTrace: strings.Repeat("attempt: class transient, HTTP 503\n", 8), ClassChanged: random[8]%16 == 0,
-		Request:        dlq.Request{Method: "POST", Path: "/ocr", Headers: map[string][]string{"Accept": {"*/*"}}, Credentials: []string{}, BodyBytes: 100_000},
+		Request:        dlq.Request{Method: "POST", Path: "/ocr", Headers: map[string][]string{"Accept": {"*/*"}}, Credentials: []string{}, BodyBytes: 50_000 + int64(binary.BigEndian.Uint32(random[10:]))%1_000_000, BodySHA256: hex.EncodeToString(request[:])},
 		FirstAttemptAt: failed.Add(-time.Minute), FailedAt: failed, Occurrences: 1 + int(random[9])%3, Replays: []dlq.Replay{},
 	}
 	for n := range 3 {
