@@ -237,6 +237,7 @@ func (m *million) beside(p *program) {
 	for _, query := range []string{"?limit=50", "?limit=50&class=auth&tenant=tenant-7", "?limit=1000"} {
 		m.took("the admin listener's list "+query, 0, func() { require.Contains(m, p.get("/api/v1/dead-letters"+query), `"class_changed"`) })
 	}
+	m.took("the page for people", 0, func() { require.Contains(m, p.get("/"), "What to do") })
 	p.memory("the proxy at its most")
 }
 

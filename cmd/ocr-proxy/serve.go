@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -65,16 +66,22 @@ func serve(ctx context.Context, cfg *config.Config, environ []string, log *zap.L
 		return err
 	}
 	// A proxy's heap is small, so that by default it would be collected many times a second under load. Memory that is allocated and never
-	// touched takes no room, but lets the heap grow by as much between collections.
+	// touched takes no room, but lets the heap grow by half as much between collections. A big heap, of an index of very many dead letters, is
+	// not let to grow by more than half of itself.
 	floor := make([]byte, heapFloor)
 	defer runtime.KeepAlive(floor)
+	defer debug.SetGCPercent(debug.SetGCPercent(heapGrowth))
 	restore := zap.RedirectStdLog(log) // the standard library's transport has a remark now and then
 	defer restore()
 	return s.run(ctx)
 }
 
-// heapFloor is the least size, in bytes, that the heap may grow by before it is collected.
-const heapFloor = 32 << 20
+const (
+	// heapGrowth is how much the heap may grow, in percent of what was in use, before it is collected.
+	heapGrowth = 50
+	// heapFloor is a size, in bytes, that counts as in use beside what is.
+	heapFloor = 64 << 20
+)
 
 // server is a running proxy.
 type server struct {

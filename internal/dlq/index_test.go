@@ -297,7 +297,7 @@ func TestLoadKnowsLessThanWhatHappensMeanwhile(t *testing.T) {
 	x := newIndex(dir, newWaitingCalls())
 	e.Outcome = "permanent"
 	x.add(e) // Raised before the log was read.
-	_, _, err = x.load(t.Context())
+	_, _, _, err = x.load(t.Context())
 	require.NoError(t, err)
 	open, _ := x.counts()
 	require.Equal(t, 1, open[series{"acct", "permanent"}])

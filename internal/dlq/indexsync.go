@@ -6,12 +6,12 @@ import (
 
 // load reads the log that earlier processes left. What this one has noted
 // meanwhile is newer, and stays. It gives the size of the store that the log
-// tells, -1 when it tells none, and whether the log seems to be whole.
-func (x *index) load(ctx context.Context) (size int64, whole bool, err error) {
+// tells, -1 when it tells none, of how many segments it is, and whether one of them is torn.
+func (x *index) load(ctx context.Context) (size int64, segments int, torn bool, err error) {
 	size = -1
 	s, err := openSegments(x.log.folder)
 	if err != nil {
-		return size, false, err
+		return size, 0, false, err
 	}
 	defer s.close()
 	count := 0
@@ -38,7 +38,7 @@ func (x *index) load(ctx context.Context) (size int64, whole bool, err error) {
 	x.log.mu.Lock()
 	x.log.records += count
 	x.log.mu.Unlock()
-	return size, err == nil && !s.torn && len(s.files) > 0, err
+	return size, len(s.files), s.torn, err
 }
 
 // know says that the index can tell a repeat from a new request.

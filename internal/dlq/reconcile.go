@@ -29,7 +29,8 @@ func (s *Store) start() {
 	s.background.run(startWait, func(ctx context.Context) {
 		defer enough.Stop()
 		began := time.Now()
-		size, whole, err := s.index.load(ctx)
+		size, segments, torn, err := s.index.load(ctx)
+		whole := segments > 0 && !torn && err == nil
 		if err != nil && ctx.Err() == nil {
 			s.log.Warn("the index of dead letters cannot be read; it is made anew", zap.Error(err))
 		}
@@ -44,7 +45,7 @@ func (s *Store) start() {
 		}
 		s.index.know()
 		s.usage.measure(ctx)
-		s.compact(ctx, !whole)
+		s.compact(ctx, torn)
 		if took := time.Since(began); took > startWait {
 			s.log.Info("the open dead letters are counted", zap.Int("open", s.index.count()), zap.Duration("took", took), zap.Bool("index_was_whole", whole))
 		}

@@ -33,7 +33,7 @@ func TestPutWaitsForTheIndexButNotForLong(t *testing.T) {
 		}
 		reading()
 		begin()
-		_, _, err := s.index.load(t.Context())
+		_, _, _, err := s.index.load(t.Context())
 		require.NoError(t, err)
 		s.index.know()
 		wg.Wait()
@@ -79,7 +79,7 @@ func TestAnyLetterMayBeMeantWhileTheIndexIsRead(t *testing.T) {
 		})
 		synctest.Wait()
 		require.Empty(t, resolved, "it waits")
-		_, _, err := s.index.load(t.Context())
+		_, _, _, err := s.index.load(t.Context())
 		require.NoError(t, err)
 		s.index.know()
 		wg.Wait()
@@ -133,9 +133,10 @@ func TestSizeIsEstimatedUntilItIsMeasured(t *testing.T) {
 	size := s.usage.bytes()
 	require.NoError(t, s.Close())
 	x := newIndex(dir, newWaitingCalls())
-	told, whole, err := x.load(t.Context())
+	told, segments, torn, err := x.load(t.Context())
 	require.NoError(t, err)
-	require.True(t, whole)
+	require.Equal(t, 1, segments)
+	require.False(t, torn)
 	require.Equal(t, size, told)
 	u := &usage{dir: dir}
 	u.grow(5) // Written since the start.

@@ -73,6 +73,9 @@ func newTally(f Filter, o TopOptions) (*tally, error) {
 	return t, nil
 }
 
+// expect makes room for so many letters more, so that counting leaves nothing behind.
+func (t *tally) expect(letters int) { t.documents = slices.Grow(t.documents, letters) }
+
 // like gives what the letter has in common with its group.
 func (t *tally) like(f *facts) (l likeness) {
 	for _, d := range []struct {

@@ -122,6 +122,7 @@ func (r *Reader) tallyPage(f Filter, ids []uid, t *tally, problem func(error)) e
 		return err
 	}
 	defer s.close()
+	t.expect(len(ids))
 	places := newPlaces(ids)
 	last, err := s.latest(len(ids), places.of)
 	if err != nil {
