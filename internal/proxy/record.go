@@ -78,8 +78,11 @@ func (x *exchange) log(total time.Duration) {
 	if x.ask.documentID != "" {
 		fields = append(fields, zap.String("document_id", x.ask.documentID))
 	}
-	if x.letter != "" {
+	switch {
+	case x.letter != "":
 		fields = append(fields, zap.String("dead_letter_id", x.letter))
+	case x.resent != nil:
+		fields = append(fields, zap.String("dead_letter_id", x.resent.letter.ID))
 	}
 	if x.reason != "" {
 		fields = append(fields, zap.String("reason", x.reason))
