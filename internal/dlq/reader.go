@@ -76,12 +76,21 @@ func matches(want, have string) bool { return want == "" || want == have }
 // beside the process that owns the store: letters may move while it reads.
 type Reader struct{ dir string }
 
+// noFolderError is that of a folder which does not exist.
+type noFolderError struct{ dir string }
+
+func (e *noFolderError) Error() string {
+	return "dead-letter folder " + e.dir + " does not exist: check the path, or start the proxy once to create it"
+}
+
+func (*noFolderError) Unwrap() error { return fs.ErrNotExist }
+
 // View reads the store in dir. It fails when dir is no folder; an empty folder is an empty store.
 func View(dir string) (*Reader, error) {
 	info, err := os.Stat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("dead-letter folder %s does not exist: check the path, or start the proxy once to create it: %w", dir, fs.ErrNotExist)
+		return nil, &noFolderError{dir}
 	case err != nil:
 		return nil, fmt.Errorf("dead-letter folder: %w", err)
 	case !info.IsDir():
