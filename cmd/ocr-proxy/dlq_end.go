@@ -46,7 +46,7 @@ func (e *ending) command(short string, needsNote bool) *cobra.Command {
 	}
 	cmd := &cobra.Command{Use: e.verb + " ID", Short: short + "; the beginning of its id will do", Args: oneID, RunE: e.run}
 	cmd.Flags().StringVar(&e.decision.Note, "note", "", note)
-	cmd.Flags().StringVar(&e.decision.Label, "label", "", "a word to group by, or the truth about the document: `dlq export` puts it beside the payload")
+	cmd.Flags().StringVar(&e.decision.Label, "label", "", "a word to group by, or the truth about the document; dlq export puts it beside the payload")
 	return cmd
 }
 

@@ -135,7 +135,7 @@ func (x *export) add(l dlq.Letter) (problem, err error) {
 	item := testset.Item{
 		Letter:  l,
 		Payload: func() (io.ReadCloser, error) { return x.reader.Payload(l.Envelope) },
-		Result:  func() (io.ReadCloser, error) { return x.reader.Result(l.ID) },
+		Result:  func() (io.ReadCloser, error) { return resultBody(x.reader, l.ID) },
 	}
 	if kind, err := provider.Find(l.Kind); err == nil { // else from a newer version: its payloads are taken as they are
 		item.Layout = kind.Layout
@@ -153,6 +153,6 @@ func (x *export) print(out, warn io.Writer) error {
 		_, err := io.WriteString(out, "no dead letters\n")
 		return err
 	}
-	_, err := fmt.Fprintf(out, "exported %d letters to %s\n", x.Exported, printable(x.to))
+	_, err := fmt.Fprintf(out, "exported %s to %s\n", lettersOf(x.Exported), printable(x.to))
 	return err
 }

@@ -93,7 +93,7 @@ func printPruned(w io.Writer, r dlq.PruneReport, letters bool) error {
 	if r.DryRun {
 		done = "would remove"
 	}
-	fmt.Fprintf(&b, "%s %d letters, %d payloads and %d results: %s (%d bytes)\n", done, r.Letters, r.Payloads, r.Results, bytesOf(r.Bytes), r.Bytes)
+	fmt.Fprintf(&b, "%s %d letters, %d payloads and %d results: %s\n", done, r.Letters, r.Payloads, r.Results, bytesOf(r.Bytes))
 	if !letters {
 		b.WriteString("resolved and discarded letters are kept: dead_letters.retention is not set; --older-than 30d would take the older ones\n")
 	}

@@ -49,18 +49,29 @@ func dlqShowCommand(f *dlqFlags) *cobra.Command {
 
 // writeResult writes the body of the answer that a replay brought.
 func writeResult(w io.Writer, r *dlq.Reader, id string) error {
-	kept, err := r.Result(id)
+	body, err := resultBody(r, id)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = kept.Close() }()
+	defer func() { _ = body.Close() }()
+	_, err = io.Copy(w, body)
+	return err
+}
+
+// resultBody opens the body of the answer that a replay brought, without status line and headers.
+func resultBody(r *dlq.Reader, id string) (io.ReadCloser, error) {
+	kept, err := r.Result(id)
+	if err != nil {
+		return nil, err
+	}
 	answer, err := http.ReadResponse(bufio.NewReader(kept), nil)
 	if err != nil {
-		return fmt.Errorf("result of dead letter %s: %w", id, err)
+		return nil, errors.Join(fmt.Errorf("result of dead letter %s: %w", id, err), kept.Close())
 	}
-	defer func() { _ = answer.Body.Close() }()
-	_, err = io.Copy(w, answer.Body)
-	return err
+	return struct {
+		io.Reader
+		io.Closer
+	}{answer.Body, kept}, nil
 }
 
 // printLetter writes what a person needs who decides about the letter.
@@ -97,7 +108,7 @@ func printLetter(w io.Writer, r *dlq.Reader, l dlq.Letter) error {
 		t.row("replayed", when(p.At)+" "+printable(p.Outcome)+" "+printable(p.ErrorClass)+" "+httpStatus(p.HTTPStatus))
 	}
 	if s := l.Resolution; s != nil {
-		t.row(l.Status, when(s.At)+" by "+printable(s.By)+" "+printable(s.Label)+": "+printable(s.Note))
+		t.row(l.Status, resolutionLine(s))
 	}
 	if l.TraceID != "" {
 		t.row("trace", printable(l.TraceID))
@@ -106,6 +117,17 @@ func printLetter(w io.Writer, r *dlq.Reader, l dlq.Letter) error {
 		return err
 	}
 	return printAttempts(w, l.Attempts)
+}
+
+func resolutionLine(s *dlq.Resolution) string {
+	line := when(s.At) + " by " + printable(s.By)
+	if s.Label != "" {
+		line += ", label " + printable(s.Label)
+	}
+	if s.Note != "" {
+		line += ": " + printable(s.Note)
+	}
+	return line
 }
 
 func printAttempts(w io.Writer, attempts []dlq.Attempt) error {

@@ -95,6 +95,14 @@ func (t *table) row(name, value string) { _, _ = io.WriteString(t.w, name+"\t"+v
 
 func (t *table) flush() error { return t.w.Flush() }
 
+// lettersOf counts letters in words.
+func lettersOf(n int) string {
+	if n == 1 {
+		return "1 letter"
+	}
+	return strconv.Itoa(n) + " letters"
+}
+
 func when(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }
 
 func httpStatus(status *int) string {

@@ -164,11 +164,7 @@ func actionsOf(groups []dlq.Group) string {
 		if len(causes[action]) > 0 {
 			about = " (" + short(strings.Join(causes[action], ", "), 60) + ")"
 		}
-		word := "letters"
-		if letters[action] == 1 {
-			word = "letter"
-		}
-		fmt.Fprintf(&b, "%d %s%s: %s\n", letters[action], word, about, action)
+		fmt.Fprintf(&b, "%s%s: %s\n", lettersOf(letters[action]), about, action)
 	}
 	return b.String()
 }

@@ -84,7 +84,7 @@ func (r *Replayer) resolve(claim *dlq.Claim, answer *proxy.Recording) error {
 	return persist(func() error {
 		body := answer.Open()
 		defer func() { _ = body.Close() }()
-		return claim.Resolve(body, dlq.Resolution{By: "replay", Note: "the result is under results"})
+		return claim.Resolve(body, dlq.Resolution{By: "replay", Note: "the answer is kept: dlq show --result writes it"})
 	})
 }
 
