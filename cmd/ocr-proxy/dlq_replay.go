@@ -44,7 +44,7 @@ func dlqReplayCommand(shared *dlqFlags) *cobra.Command {
 	p.IntVar(&f.max, "max", 0, "send no more than this many letters; 0: all")
 	p.IntVar(&f.parallel, "parallel", 16, "letters under way at one time, 1 to 128")
 	p.BoolVar(&f.dryRun, "dry-run", false, "send nothing, say what it would cost")
-	p.BoolVar(&f.ambiguous, "include-ambiguous", false, "also letters whose call may have been done and is not safe to repeat (see `ambiguous` in docs/dead-letters.md)")
+	p.BoolVar(&f.ambiguous, "include-ambiguous", false, "also letters whose call may have been done and is not safe to repeat (\"ambiguous\" in docs/dead-letters.md)")
 	return cmd
 }
 

@@ -203,7 +203,7 @@ func (r *replayRun) verdict(ctx context.Context) error {
 	case ctx.Err() == nil && r.broken != nil:
 		return fmt.Errorf("the proxy at %s no longer answers; %d of the letters are not known to be done: run the command again when it is back: %w", r.client.Base(), left, r.broken)
 	case t.Failed+t.Refused > 0:
-		return errors.New("not every letter could be read; see above")
+		return fmt.Errorf("%d of %d failed again or were refused and are still open: see above", t.Failed+t.Refused, t.Selected)
 	}
 	return nil
 }

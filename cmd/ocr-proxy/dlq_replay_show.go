@@ -102,7 +102,7 @@ type replayDisplay interface {
 
 func newReplayDisplay(w io.Writer, letters int) replayDisplay {
 	if letters > 0 && terminalWidth(w) > 0 {
-		return &replayBar{bar: progressbar.NewOptions(letters,
+		return &replayBar{room: max(terminalWidth(w)-barWidth, 16), bar: progressbar.NewOptions(letters,
 			progressbar.OptionSetWriter(w), progressbar.OptionSetWidth(24), progressbar.OptionUseANSICodes(true), progressbar.OptionShowCount(),
 			progressbar.OptionShowDescriptionAtLineEnd(), progressbar.OptionSetTheme(progressbar.ThemeASCII), progressbar.OptionClearOnFinish())}
 	}
@@ -110,7 +110,13 @@ func newReplayDisplay(w io.Writer, letters int) replayDisplay {
 }
 
 // replayBar is for a person at a terminal.
-type replayBar struct{ bar *progressbar.ProgressBar }
+type replayBar struct {
+	bar  *progressbar.ProgressBar
+	room int // for what is said behind the bar
+}
+
+// barWidth is what percentage, bar, counts and times take of a line.
+const barWidth = 58
 
 func (b *replayBar) progress(t replayTally) {
 	b.bar.Describe(fmt.Sprintf("%d resolved, %d failed, %d refused", t.Resolved, t.Failed, t.Refused))
@@ -118,7 +124,7 @@ func (b *replayBar) progress(t replayTally) {
 }
 
 func (b *replayBar) waits(what string, until time.Time, why string) {
-	b.bar.Describe(waitLine(what, until, why))
+	b.bar.Describe(short("waits until "+until.UTC().Format("15:04:05Z")+": "+what+": "+why, b.room)) // a second line would stay on the screen
 	_ = b.bar.RenderBlank()
 }
 
@@ -197,9 +203,27 @@ func (f *replayFlags) estimate(cmd *cobra.Command, client *replayClient, letters
 		return printJSON(cmd.OutOrStdout(), cost)
 	}
 	told.writeRefused(cmd.OutOrStdout())
-	_, err := fmt.Fprintf(cmd.OutOrStdout(), "%d letters would cost %d calls, if none has to be repeated: %d pages, and those of %d letters that do not say how many; %d may have been done already, %d cannot be sent\n",
-		cost.Letters, cost.Calls, cost.Pages, cost.Unknown, cost.Ambiguous, cost.Refused)
+	_, err := io.WriteString(cmd.OutOrStdout(), cost.String())
 	return err
+}
+
+func (c replayCost) String() string {
+	line := fmt.Sprintf("%s would cost %d calls, if none has to be repeated; ", lettersOf(c.Letters), c.Calls)
+	switch {
+	case c.Unknown == 0:
+		line += fmt.Sprintf("%d pages", c.Pages)
+	case c.Pages == 0:
+		line += "how many pages is not known"
+	default:
+		line += fmt.Sprintf("%d pages, and those of %s that do not say how many", c.Pages, lettersOf(c.Unknown))
+	}
+	if c.Ambiguous > 0 {
+		line += fmt.Sprintf("; %d may have been done already", c.Ambiguous)
+	}
+	if c.Refused > 0 {
+		line += fmt.Sprintf("; %d cannot be sent", c.Refused)
+	}
+	return line + "\n"
 }
 
 func (*replayFlags) ask(ctx context.Context, client *replayClient, l selectedLetter) (replayReply, error) {
