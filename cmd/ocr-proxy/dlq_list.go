@@ -139,7 +139,8 @@ func (p *letterTable) flush() error {
 		return nil
 	}
 	p.grid.fit(p.width, drop("OPERATION"), drop("HTTP"), drop("TRIES"), cut("ID", idLeast), part("FAILED", 5, 16), squeeze("DOCUMENT", 16),
-		squeeze("CODE", 16), drop("SEEN"), squeeze("DOCUMENT", 12), squeeze("PROVIDER", 10), drop("FAILED"))
+		squeeze("CODE", 16), drop("SEEN"), squeeze("DOCUMENT", 12), squeeze("PROVIDER", 10), drop("FAILED"),
+		squeeze("CODE", 12), drop("CLASS"))
 	return p.grid.write(p.w)
 }
 
