@@ -64,7 +64,7 @@ func resultBody(r *dlq.Reader, id string) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer, err := http.ReadResponse(bufio.NewReader(kept), nil)
+	answer, err := http.ReadResponse(bufio.NewReader(kept), nil) //nolint:bodyclose // It reads from kept, which the caller closes.
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("result of dead letter %s: %w", id, err), kept.Close())
 	}
