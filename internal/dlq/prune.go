@@ -190,7 +190,7 @@ func (p *prune) remove(path string, size int64, count *int) bool {
 	if !p.options.DryRun {
 		err := os.Remove(path)
 		if errors.Is(err, fs.ErrNotExist) {
-			return true // Somebody was faster.
+			return false // Somebody was faster: removed it, or moved it to where it still needs its payload.
 		}
 		if err != nil {
 			p.store.log.Warn("a file of the dead-letter store cannot be removed", zap.String("file", path), zap.Error(err))

@@ -302,3 +302,18 @@ func TestPruneThatCannotRun(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrClosed)
 	require.Len(t, files(t, dir, StatusDiscarded), 1)
 }
+
+func TestPruneKeepsThePayloadOfALetterThatIsOpenedAgainUnderItsHands(t *testing.T) {
+	dir := t.TempDir()
+	s := newStore(t, dir, keeping())
+	id := ended(t, s, "1", "a", StatusDiscarded, time.Now().Add(-48*time.Hour))
+	e, size, err := readEnvelope(s.path(StatusDiscarded, fileName(id)))
+	require.NoError(t, err)
+	// Between the look at it and its end.
+	require.NoError(t, os.Rename(s.path(StatusDiscarded, fileName(id)), s.path(StatusOpen, fileName(id))))
+	p := prune{store: s, options: PruneOptions{OlderThan: time.Hour}, report: &PruneReport{}, before: time.Now().Add(-time.Hour)}
+	p.judge(StatusDiscarded, e, size)
+	require.NoError(t, p.removePayloads(t.Context()))
+	require.True(t, s.hasPayload(e))
+	require.Zero(t, p.report.Letters)
+}
