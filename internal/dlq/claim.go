@@ -24,6 +24,7 @@ type Claim struct {
 
 	mu      sync.Mutex // Held while the letter is moved: its owner alone waits here.
 	size    int64      // Of the file in claimed, in bytes.
+	kept    bool       // A result of this claim is durable.
 	settled bool
 }
 
@@ -113,16 +114,38 @@ func (c *Claim) Payload() (io.ReadCloser, error) {
 func (c *Claim) Resolve(result io.Reader, r Resolution) error {
 	var resolved *Envelope
 	err := c.settle("resolve", func() (err error) {
-		if result != nil {
+		if result != nil && !c.kept {
 			if err := c.keepResult(result); err != nil {
 				return fmt.Errorf("keep the result: %w", err)
 			}
+			c.kept = true
 		}
 		resolved, err = c.end(StatusResolved, r)
 		return err
 	})
 	if resolved != nil {
 		c.store.observer.Resolved(resolved)
+	}
+	return err
+}
+
+// ResolveKept resolves a letter whose result a failed Resolve has stored, and
+// spares its words: what was paid for must not be paid for again because a disk
+// has no room for a sentence. It fails when there is no such result.
+func (c *Claim) ResolveKept(r Resolution) error {
+	e := *c.envelope
+	e.Resolution = &r
+	err := c.settle("resolve", func() error {
+		if !c.kept {
+			return fmt.Errorf("its result is not stored: %w", fs.ErrNotExist)
+		}
+		if err := c.move(StatusResolved); err != nil {
+			return err
+		}
+		return c.durable(StatusResolved)
+	})
+	if err == nil {
+		c.store.observer.Resolved(&e)
 	}
 	return err
 }

@@ -20,7 +20,7 @@ func (s *Store) settleInterrupted(name string) error {
 		return nil
 	}
 	now, to := time.Now(), StatusOpen
-	if _, err := os.Lstat(s.path(resultsFolder, e.ID)); err == nil {
+	if s.hasNewResult(e) {
 		to = StatusResolved
 		s.settled = append(s.settled, e)
 		e.Resolution = &Resolution{By: resolvedByReplay, At: now, Note: "the proxy ended after it had stored the result"}
@@ -30,10 +30,21 @@ func (s *Store) settleInterrupted(name string) error {
 		s.log.Warn("dead letter was claimed by a process that ended; it is open again, and the call may have been made", zap.String("file", name))
 	}
 	if err := s.rewriteClaimed(e); err != nil {
-		// A full disk must keep no proxy from starting: the move says the most important.
-		s.log.Error("what became of a dead letter cannot be written into it", zap.String("file", name), zap.Error(err))
+		// A full disk must keep no proxy from starting. The move says the most important of one that is resolved; one that is open and
+		// does not say that its call may have been made would be sent as if it had not.
+		s.log.Error("what became of a dead letter cannot be written into it", zap.String("file", name), zap.Bool("stays_claimed", to == StatusOpen), zap.Error(err))
+		if to == StatusOpen {
+			return nil
+		}
 	}
 	return os.Rename(from, s.path(to, name))
+}
+
+// hasNewResult tells whether a claimed letter's replay had brought something back. A letter that people opened again has the result of the time
+// before, which was stored before its resolution was made.
+func (s *Store) hasNewResult(e *Envelope) bool {
+	info, err := os.Lstat(s.path(resultsFolder, e.ID))
+	return err == nil && (e.Resolution == nil || info.ModTime().After(e.Resolution.At))
 }
 
 // Announce tells the observer of the letters that Open has resolved, because

@@ -1,6 +1,9 @@
 package dlq
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -131,4 +134,70 @@ func BenchmarkMay(b *testing.B) {
 			})
 		})
 	}
+}
+
+func TestAnOldResultDoesNotResolveALetterThatWasOpenedAgain(t *testing.T) {
+	dir := t.TempDir()
+	s, err := Open(dir, keeping())
+	require.NoError(t, err)
+	id := put(t, s, letter("1"), "1")
+	c, err := s.Claim(id)
+	require.NoError(t, err)
+	require.NoError(t, c.Resolve(strings.NewReader("HTTP/1.1 200 OK\r\n\r\nread wrongly"), Resolution{By: "replay"}))
+	require.NoError(t, os.Rename(filepath.Join(dir, StatusResolved, fileName(id)), filepath.Join(dir, StatusOpen, fileName(id))), "by hand")
+	_, err = s.Claim(id)
+	require.NoError(t, err)
+	require.NoError(t, s.Close()) // killed while the call is out
+
+	s, err = Open(dir, keeping())
+	require.NoError(t, err)
+	r, err := View(dir)
+	require.NoError(t, err)
+	l, err := r.Get(id)
+	require.NoError(t, err)
+	require.Equal(t, StatusOpen, l.Status)
+	require.True(t, l.Ambiguous)
+	require.Equal(t, ReplayInterrupted, l.Replays[0].Outcome)
+
+	_, err = s.Claim(id)
+	require.NoError(t, err)
+	time.Sleep(10 * time.Millisecond)
+	write(t, "HTTP/1.1 200 OK\r\n\r\nread well", dir, "results", id)
+	require.NoError(t, s.Close())
+	s = newStore(t, dir, keeping())
+	l, err = r.Get(id)
+	require.NoError(t, err)
+	require.Equal(t, StatusResolved, l.Status, "a new result does")
+	require.Empty(t, files(t, dir, StatusOpen))
+}
+
+func TestAFullDiskHidesNoInterruptedCall(t *testing.T) {
+	dir := t.TempDir()
+	s := newStore(t, dir, keeping())
+	id := put(t, s, letter("1"), "1")
+	_, err := s.Claim(id)
+	require.NoError(t, err)
+	tmp := filepath.Join(dir, tmpFolder)
+	require.NoError(t, os.Remove(tmp))
+	require.NoError(t, os.WriteFile(tmp, nil, 0o600)) // nothing can be written
+	require.NoError(t, s.settleInterrupted(fileName(id)))
+	require.Equal(t, []string{StatusClaimed + "/" + fileName(id)}, files(t, dir, StatusClaimed))
+	require.NoError(t, os.Remove(tmp))
+	require.NoError(t, s.settleInterrupted(fileName(id)))
+	require.Equal(t, []string{StatusOpen + "/" + fileName(id)}, files(t, dir, StatusOpen))
+}
+
+func TestAKeptResultResolvesItsLetterWithoutWords(t *testing.T) {
+	dir := t.TempDir()
+	s := newStore(t, dir, keeping())
+	id := put(t, s, letter("1"), "1")
+	c, err := s.Claim(id)
+	require.NoError(t, err)
+	require.Error(t, c.ResolveKept(Resolution{By: "replay"}), "nothing is kept yet")
+	c.envelope.ErrorMessage = strings.Repeat("x", maxEnvelopeBytes) // its words find no room
+	require.Error(t, c.Resolve(strings.NewReader("HTTP/1.1 200 OK\r\n\r\n"), Resolution{By: "replay"}))
+	require.Equal(t, []string{StatusClaimed + "/" + fileName(id)}, files(t, dir, StatusClaimed))
+	require.NoError(t, c.ResolveKept(Resolution{By: "replay"}))
+	require.Equal(t, []string{StatusResolved + "/" + fileName(id)}, files(t, dir, StatusResolved))
+	require.ErrorIs(t, c.ResolveKept(Resolution{By: "replay"}), ErrSettled)
 }

@@ -128,6 +128,33 @@ func (s *Store) stageResult(result io.Reader) (*staged, error) {
 	})
 }
 
+// TryResult tells, by doing it, whether a result of that many bytes could be kept now. Nothing is left of it.
+func (s *Store) TryResult(size int64) error {
+	done, err := s.begin(context.Background())
+	if err != nil {
+		return err
+	}
+	defer done()
+	f, err := s.stageResult(io.LimitReader(zeros{}, size))
+	if err != nil {
+		return err
+	}
+	defer f.discard()
+	to := s.path(resultsFolder, filepath.Base(f.path))
+	if err := s.rename(f.path, to); err != nil {
+		return err
+	}
+	return os.Rename(to, f.path) // From where it is removed.
+}
+
+// zeros is an endless source.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}
+
 // copyHashed hands the source on piece by piece and records its size and hash.
 func (s *Store) copyHashed(ctx context.Context, into *staged, from io.Reader, each func([]byte) error) error {
 	buffer, _ := s.buffers.Get().(*[copyBufferBytes]byte)

@@ -53,6 +53,9 @@ func (r *Recording) Flush() {}
 // Status is the answer's HTTP status.
 func (r *Recording) Status() int { return r.status }
 
+// Size is the length of the answer's body in bytes.
+func (r *Recording) Size() int64 { return r.body.Size() }
+
 // Open is a reader over the answer as on the wire, HTTP/1.1: status line, headers without credentials and cookies, an empty line, the body as
 // it came. Trailers stand among the headers.
 func (r *Recording) Open() io.ReadCloser {

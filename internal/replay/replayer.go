@@ -44,6 +44,8 @@ type Replayer struct {
 	mu       sync.Mutex
 	stopped  bool
 	underWay int
+	unkept   int64          // The size of an answer that could not be kept, and none was since; -1: there is none.
+	tryAt    time.Time      // When to see again whether one can be.
 	idle     sync.WaitGroup // of what is under way
 }
 
@@ -59,7 +61,7 @@ const (
 // New makes a Replayer. It fails when its metrics cannot be registered.
 func New(o Options) (*Replayer, error) {
 	r := &Replayer{
-		store: o.Store, letters: o.Letters, accounts: map[string]*proxy.Account{}, log: o.Log,
+		store: o.Store, letters: o.Letters, accounts: map[string]*proxy.Account{}, log: o.Log, unkept: -1,
 		counted: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ocrproxy_dead_letters_replays_total", Help: "Replays of dead letters by what came of them.",
 		}, []string{"provider", "result"}),
@@ -242,6 +244,10 @@ func (r *Replayer) enter() (leave func(), err error) {
 	case r.underWay >= maxUnderWay:
 		later.Reason = fmt.Sprintf("%d replays are under way already", maxUnderWay)
 		return nil, later
+	case r.unkept >= 0:
+		if later := r.tryRoom(); later != nil {
+			return nil, later
+		}
 	}
 	r.underWay++
 	r.idle.Add(1)
@@ -251,6 +257,47 @@ func (r *Replayer) enter() (leave func(), err error) {
 		r.underWay--
 		r.idle.Done()
 	}, nil
+}
+
+// noRoom is why nothing is sent after an answer could not be kept.
+const noRoom = "the answer to a replay could not be kept, see the log: nothing is sent before one can be"
+
+// tryPause is between two looks at whether an answer can be kept again.
+const tryPause = 5 * time.Second
+
+// tryRoom lets one replay at a time begin while it is not known that answers can be kept, and only where one of the size that could not be
+// kept now can.
+func (r *Replayer) tryRoom() error {
+	now := time.Now()
+	if r.underWay > 0 || now.Before(r.tryAt) {
+		return &LaterError{At: later(r.tryAt, now.Add(time.Second)), Reason: noRoom}
+	}
+	if err := r.store.TryResult(r.unkept); err != nil {
+		r.tryAt = now.Add(tryPause)
+		return &LaterError{At: r.tryAt, Reason: noRoom}
+	}
+	return nil
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// hold has replays wait until an answer of that size can be kept: each that is sent before is paid for and lost.
+func (r *Replayer) hold(size int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.unkept = max(r.unkept, size)
+}
+
+// kept says that an answer was kept.
+func (r *Replayer) kept() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.unkept = -1
 }
 
 // Stop has no further replay begin.

@@ -41,6 +41,7 @@ func (r *Replayer) send(claim *dlq.Claim, account *proxy.Account, o order) (Resu
 	if err := r.resolve(claim, now.Answer); err != nil {
 		return result, r.lost(claim, err)
 	}
+	r.kept()
 	r.add(letter.Provider, succeeded)
 	result.Status = dlq.StatusResolved
 	return result, nil
@@ -81,11 +82,21 @@ func persist(step func() error) error {
 
 // resolve keeps the answer and resolves the letter.
 func (r *Replayer) resolve(claim *dlq.Claim, answer *proxy.Recording) error {
-	return persist(func() error {
+	resolution := dlq.Resolution{By: "replay", Note: "the answer is kept: dlq show --result writes it"}
+	err := persist(func() error {
 		body := answer.Open()
 		defer func() { _ = body.Close() }()
-		return claim.Resolve(body, dlq.Resolution{By: "replay", Note: "the answer is kept: dlq show --result writes it"})
+		err := claim.Resolve(body, resolution)
+		if err != nil && !errors.Is(err, dlq.ErrSettled) {
+			r.hold(answer.Size())
+		}
+		return err
 	})
+	if err == nil || claim.ResolveKept(resolution) != nil {
+		return err
+	}
+	r.log.Warn("a dead letter is resolved without the words that belong to it, its result is kept", zap.String("dead_letter_id", claim.Envelope().ID), zap.Error(err))
+	return nil
 }
 
 // release puts a letter back. One that cannot be changed is put back as it was; one that cannot even be put back stays claimed until the proxy
@@ -102,10 +113,18 @@ func (r *Replayer) release(claim *dlq.Claim, update func(*dlq.Envelope)) error {
 	return err
 }
 
-// lost puts back a letter whose answer was good and cannot be kept.
+// lost puts back a letter whose answer was good and cannot be kept. Where that cannot be written into it, it stays claimed until the proxy
+// starts again: open and without a word, it would be sent as if it had never been.
 func (r *Replayer) lost(claim *dlq.Claim, why error) error {
 	letter := claim.Envelope()
 	r.add(letter.Provider, lost)
-	r.log.Error("the answer to a replay was good and could not be kept: its letter is open again, and the call was made", zap.String("dead_letter_id", letter.ID), zap.Error(why))
-	return errors.Join(why, r.release(claim, func(e *dlq.Envelope) { e.Interrupted(time.Now(), dlq.ReplayNotKept) }))
+	err := persist(func() error {
+		return claim.Release(func(e *dlq.Envelope) { e.Interrupted(time.Now(), dlq.ReplayNotKept) })
+	})
+	said := "the answer to a replay was good and could not be kept: its letter is open again, and the call was made"
+	if err != nil {
+		said = "the answer to a replay was good and could not be kept, and its letter neither: it stays claimed until the proxy starts again, and the call was made"
+	}
+	r.log.Error(said, zap.String("dead_letter_id", letter.ID), zap.Error(errors.Join(why, err)))
+	return errors.Join(why, err)
 }
