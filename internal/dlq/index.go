@@ -17,7 +17,11 @@ func keyOf(e *Envelope) (key hashKey) {
 		return key
 	}
 	h := sha256.New()
-	for _, part := range []string{e.Provider, e.RequestFingerprint, e.DocumentID, e.IdempotencyKey} {
+	parts := []string{e.Provider, e.RequestFingerprint, e.DocumentID, e.IdempotencyKey}
+	if e.Tenant != "" {
+		parts = append(parts, e.Tenant)
+	}
+	for _, part := range parts {
 		var length [8]byte
 		binary.BigEndian.PutUint64(length[:], uint64(len(part)))
 		h.Write(length[:]) // The length keeps ("ab", "c") apart from ("a", "bc").

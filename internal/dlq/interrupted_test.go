@@ -89,16 +89,16 @@ func TestOpenLetters(t *testing.T) {
 	c, err := s.Claim(id)
 	require.NoError(t, err)
 	require.False(t, letters.May("ocr", 3), "it is in somebody's hands")
-	ids, err := letters.Resolve(t.Context(), e.RequestFingerprint, e.DocumentID, e.IdempotencyKey, Resolution{By: "proxy"})
+	ids, err := letters.Resolve(t.Context(), Done{RequestFingerprint: e.RequestFingerprint, DocumentID: e.DocumentID, IdempotencyKey: e.IdempotencyKey}, Resolution{By: "proxy"})
 	require.NoError(t, err)
 	require.Empty(t, ids)
 	second := put(t, s, letter("1"), "abc") // failed again meanwhile
 	require.NoError(t, c.Release(nil))
 
-	ids, err = letters.Resolve(t.Context(), e.RequestFingerprint, "another", e.IdempotencyKey, Resolution{By: "proxy"})
+	ids, err = letters.Resolve(t.Context(), Done{RequestFingerprint: e.RequestFingerprint, DocumentID: "another", IdempotencyKey: e.IdempotencyKey}, Resolution{By: "proxy"})
 	require.NoError(t, err)
 	require.Empty(t, ids)
-	ids, err = letters.Resolve(t.Context(), e.RequestFingerprint, e.DocumentID, e.IdempotencyKey, Resolution{By: "proxy"})
+	ids, err = letters.Resolve(t.Context(), Done{RequestFingerprint: e.RequestFingerprint, DocumentID: e.DocumentID, IdempotencyKey: e.IdempotencyKey}, Resolution{By: "proxy"})
 	require.NoError(t, err)
 	require.ElementsMatch(t, []string{id, second}, ids)
 	require.False(t, letters.May("ocr", 3))
@@ -200,4 +200,23 @@ func TestAKeptResultResolvesItsLetterWithoutWords(t *testing.T) {
 	require.NoError(t, c.ResolveKept(Resolution{By: "replay"}))
 	require.Equal(t, []string{StatusResolved + "/" + fileName(id)}, files(t, dir, StatusResolved))
 	require.ErrorIs(t, c.ResolveKept(Resolution{By: "replay"}), ErrSettled)
+}
+
+func TestLettersOfTwoTenantsAreTwo(t *testing.T) {
+	dir := t.TempDir()
+	s := newStore(t, dir, keeping())
+	of := func(tenant string) *Envelope {
+		e := letter("1")
+		e.Tenant = tenant
+		return e
+	}
+	a, b, nobody := put(t, s, of("a"), "1"), put(t, s, of("b"), "1"), put(t, s, of(""), "1")
+	require.NotEqual(t, a, b)
+	require.NotEqual(t, a, nobody)
+	require.Equal(t, b, put(t, s, of("b"), "1"), "raised")
+	e := of("b")
+	done := Done{RequestFingerprint: e.RequestFingerprint, DocumentID: e.DocumentID, IdempotencyKey: e.IdempotencyKey, Tenant: "b"}
+	ids, err := s.OpenLetters("acct").Resolve(t.Context(), done, Resolution{By: "proxy"})
+	require.NoError(t, err)
+	require.Equal(t, []string{b}, ids, "the others were given nothing")
 }

@@ -17,7 +17,7 @@ import (
 // request body. The letter is durable when Put returns without an error.
 //
 // When an open letter is about the same request (equal provider, fingerprint,
-// document id and idempotency key; never with an empty fingerprint), that
+// document id, idempotency key and tenant; never with an empty fingerprint), that
 // letter is raised instead: one more occurrence, the attempts and errors of e
 // (if e has no attempts, those that are known stay), its own first attempt,
 // request and payload. The body is then not read unless the payload is missing. In both cases *e is afterwards the letter as it is

@@ -16,7 +16,7 @@ import (
 //	forget  numbers of words begin anew, so that neither writer nor reader remembers more than maxWords and maxWordBytes
 //	size    the bytes of the whole store at that time
 const (
-	segmentHead = "ocr-dlq1"
+	segmentHead = "ocr-dlq2"
 
 	recordLetter = 1
 	recordGone   = 2

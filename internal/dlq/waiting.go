@@ -100,11 +100,14 @@ func (o *OpenLetters) May(operation string, size int64) bool {
 	return o.calls.calls[w.number(operation, size)] > 0 || o.calls.calls[w.number(operation, anySize)] > 0
 }
 
+// Done names the request that has succeeded, by what a letter about it says.
+type Done struct{ RequestFingerprint, DocumentID, IdempotencyKey, Tenant string }
+
 // Resolve resolves the letters about one request, which are those that a new
 // failure of it would raise, and gives their ids. One that somebody has claimed
 // is left to him. Right after the start it waits for the index, as Put does.
-func (o *OpenLetters) Resolve(ctx context.Context, fingerprint, documentID, idempotencyKey string, r Resolution) (ids []string, err error) {
-	key := keyOf(&Envelope{Provider: o.account, RequestFingerprint: fingerprint, DocumentID: documentID, IdempotencyKey: idempotencyKey})
+func (o *OpenLetters) Resolve(ctx context.Context, d Done, r Resolution) (ids []string, err error) {
+	key := keyOf(&Envelope{Provider: o.account, RequestFingerprint: d.RequestFingerprint, DocumentID: d.DocumentID, IdempotencyKey: d.IdempotencyKey, Tenant: d.Tenant})
 	if key == (hashKey{}) {
 		return nil, nil
 	}

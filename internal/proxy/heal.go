@@ -28,7 +28,8 @@ func (x *exchange) heal() {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.in.Context()), buryTime)
 	defer cancel()
-	resolved, err := x.account.Letters.Resolve(ctx, keys.Fingerprint, cmp.Or(x.ask.documentID, keys.Idempotency), keys.Idempotency,
+	resolved, err := x.account.Letters.Resolve(ctx,
+		dlq.Done{RequestFingerprint: keys.Fingerprint, DocumentID: cmp.Or(x.ask.documentID, keys.Idempotency), IdempotencyKey: keys.Idempotency, Tenant: x.ask.tenant},
 		dlq.Resolution{By: "proxy", Note: "resolved by a later success"})
 	for _, id := range resolved {
 		x.account.Log.Info("dead letter resolved by a later success", zap.String("provider", x.account.Name), zap.String("dead_letter_id", id))

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/url"
+	"regexp"
 	"strings"
 
 	"github.com/ocr-proxy/ocr-proxy/internal/jsonstream"
@@ -55,8 +56,14 @@ func cleanForm(from io.Reader) (bool, error) {
 	return !signed(text), nil
 }
 
-// signed tells whether a text holds an address with a credential in its query.
+// withPassword is an address with a password in front of its host.
+var withPassword = regexp.MustCompile(`://[^/?#@\s"'<>]*:[^/?#\s"'<>]+@`)
+
+// signed tells whether a text holds an address with a password, or with a credential in its query.
 func signed(text string) bool {
+	if withPassword.MatchString(text) {
+		return true
+	}
 	for _, query := range strings.Split(text, "?")[1:] {
 		if len(scrub.Credentials(query)) > 0 {
 			return true

@@ -134,6 +134,8 @@ func TestWhatBecomesOfAPayload(t *testing.T) {
 		"an escaped name":              {"application/json", `{"api\u005fkey":"PLANTED","doc":"` + b64([]byte(png)) + `"}`, []string{"document.png"}, nil},
 		"a signed address":             {"application/json", `{"at":"https://x.example/a.pdf?sig=PLANTED"}`, nil, errCredential},
 		"a signed address deep inside": {"application/json", `{"a":[{"b":"see https://x.example/a.pdf?v=1&X-Amz-Signature=PLANTED"}]}`, nil, errCredential},
+		"an address with a password":   {"application/json", `{"a":["https://reader:PLANTED@x.example/a.pdf"]}`, nil, errCredential},
+		"an address with a port":       {"application/json", `{"a":["https://x.example:8443/a@b.pdf"]}`, []string{"payload.json"}, nil},
 		"no credential":                {"application/json", `{"options":{"key":"value"},"at":"https://x.example/a.pdf?page=1"}`, []string{"payload.json"}, nil},
 		"a signed address in a form":   {"application/x-www-form-urlencoded", "url=https%3A%2F%2Fx.example%2Fa.pdf%3Fsig%3DPLANTED", nil, errCredential},
 		"an address in a form":         {"application/x-www-form-urlencoded", "url=https%3A%2F%2Fx.example%2Fa.pdf%3Fpage%3D1", []string{"payload.form"}, nil},
