@@ -101,12 +101,19 @@ func (o *OpenLetters) May(operation string, size int64) bool {
 }
 
 // Done names the request that has succeeded, by what a letter about it says.
-type Done struct{ RequestFingerprint, DocumentID, IdempotencyKey, Tenant string }
+type Done struct {
+	RequestFingerprint, DocumentID, IdempotencyKey, Tenant string
+	// Started says that a job has been started and nothing been read: a letter about an earlier job that failed waits for the end of this one.
+	Started bool
+}
 
 // Resolve resolves the letters about one request, which are those that a new
 // failure of it would raise, and gives their ids. One that somebody has claimed
 // is left to him. Right after the start it waits for the index, as Put does.
 func (o *OpenLetters) Resolve(ctx context.Context, d Done, r Resolution) (ids []string, err error) {
+	if o == nil {
+		return nil, nil
+	}
 	key := keyOf(&Envelope{Provider: o.account, RequestFingerprint: d.RequestFingerprint, DocumentID: d.DocumentID, IdempotencyKey: d.IdempotencyKey, Tenant: d.Tenant})
 	if key == (hashKey{}) {
 		return nil, nil
@@ -119,7 +126,7 @@ func (o *OpenLetters) Resolve(ctx context.Context, d Done, r Resolution) (ids []
 		if ctx.Err() != nil {
 			return ids, context.Cause(ctx)
 		}
-		if !o.store.isAbout(id, key) {
+		if !o.store.isAbout(id, key, d.Started) {
 			continue // It is gone, or has another key that begins alike.
 		}
 		c, err := o.store.Claim(id)
@@ -137,8 +144,8 @@ func (o *OpenLetters) Resolve(ctx context.Context, d Done, r Resolution) (ids []
 	return ids, nil
 }
 
-// isAbout tells whether an open letter is about the request of that key.
-func (s *Store) isAbout(id string, key hashKey) bool {
+// isAbout tells whether an open letter is about the request of that key, and not about its job where that does not count.
+func (s *Store) isAbout(id string, key hashKey, butJobs bool) bool {
 	e, _, err := readEnvelope(s.path(StatusOpen, fileName(id)))
-	return err == nil && keyOf(e) == key
+	return err == nil && keyOf(e) == key && !(butJobs && e.Job != nil)
 }

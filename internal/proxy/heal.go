@@ -15,6 +15,10 @@ func (x *exchange) heal() {
 	if x.outcome != Success || x.reason == reasonJournaled { // then nothing new has succeeded
 		return
 	}
+	if job := x.job; job != nil && job.record != nil && !job.failed && x.polls() {
+		r := job.record
+		x.resolve(dlq.Done{RequestFingerprint: r.RequestFingerprint, DocumentID: r.DocumentID, IdempotencyKey: r.IdempotencyKey, Tenant: r.Tenant})
+	}
 	var size int64
 	if x.body != nil {
 		size = x.body.Size()
@@ -26,11 +30,17 @@ func (x *exchange) heal() {
 	if err != nil {
 		return // a body that cannot be read again: the letter stays, which costs nobody a document
 	}
+	x.resolve(dlq.Done{
+		RequestFingerprint: keys.Fingerprint, DocumentID: cmp.Or(x.ask.documentID, keys.Idempotency), IdempotencyKey: keys.Idempotency,
+		Tenant: x.ask.tenant, Started: x.starts(),
+	})
+}
+
+// resolve resolves the open letters about what is done.
+func (x *exchange) resolve(done dlq.Done) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.in.Context()), buryTime)
 	defer cancel()
-	resolved, err := x.account.Letters.Resolve(ctx,
-		dlq.Done{RequestFingerprint: keys.Fingerprint, DocumentID: cmp.Or(x.ask.documentID, keys.Idempotency), IdempotencyKey: keys.Idempotency, Tenant: x.ask.tenant},
-		dlq.Resolution{By: "proxy", Note: "resolved by a later success"})
+	resolved, err := x.account.Letters.Resolve(ctx, done, dlq.Resolution{By: "proxy", Note: "resolved by a later success"})
 	for _, id := range resolved {
 		x.account.Log.Info("dead letter resolved by a later success", zap.String("provider", x.account.Name), zap.String("dead_letter_id", id))
 	}

@@ -91,3 +91,29 @@ func TestSuccessesHashNothingWhileNoLetterIsLikeThem(t *testing.T) {
 		require.Len(t, letters("open"), 1)
 	})
 }
+
+func TestTheLetterOfAFailedJobWaitsForTheEndOfTheNextOne(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l, letters := healing(t, remembering("textract"),
+			step{header: amzJSON, body: `{"JobId":"j-1"}`}, step{header: amzJSON, body: `{"JobStatus":"FAILED","StatusMessage":"UNSUPPORTED_FORMAT"}`},
+			step{header: amzJSON, body: `{"JobId":"j-2"}`}, step{header: amzJSON, body: `{"JobStatus":"IN_PROGRESS"}`},
+			step{header: amzJSON, body: `{"JobStatus":"SUCCEEDED","Blocks":[]}`})
+		jobs, ok := l.account.Sink.(*dlq.Store)
+		require.True(t, ok)
+		l.account.Jobs = jobs
+		l.send(t.Context(), textractStart("Ocr-Proxy-Document-Id: d-1"))
+		l.send(t.Context(), textractPoll("j-1"))
+		time.Sleep(time.Second)
+		require.Len(t, letters("open"), 1)
+		require.Equal(t, `{"JobId":"j-2"}`, l.send(t.Context(), textractStart("Ocr-Proxy-Document-Id: d-1")).body)
+		time.Sleep(time.Second)
+		require.Len(t, letters("open"), 1, "nothing has been read yet")
+		l.send(t.Context(), textractPoll("j-2"))
+		time.Sleep(time.Second)
+		require.Len(t, letters("open"), 1)
+		l.send(t.Context(), textractPoll("j-2"))
+		time.Sleep(time.Second)
+		require.Empty(t, letters("open"))
+		require.Len(t, letters("resolved"), 1)
+	})
+}
