@@ -139,3 +139,10 @@ func TestAStoreThatIsGone(t *testing.T) {
 		require.NotContains(t, w.Body.String(), o.LettersDir, "the answer tells nothing of the machine")
 	}
 }
+
+func TestThePageOfLettersRefusesACursorThatIsNone(t *testing.T) {
+	t.Parallel()
+	o, _ := withLetters(t, 1)
+	require.Equal(t, http.StatusBadRequest, ask(t, o, http.MethodGet, "/letters?cursor=%3Cscript%3E", "").Code)
+	require.Equal(t, http.StatusOK, ask(t, o, http.MethodGet, "/letters", "").Code)
+}

@@ -180,6 +180,11 @@ func (p *pages) list(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	found, err := p.page(r.Context(), reader, filter, pageLetters)
+	if errors.Is(err, dlq.ErrInvalidID) {
+		data.Problem = "the cursor is no dead letter's id"
+		p.render(w, http.StatusBadRequest, "letters", data)
+		return
+	}
 	if err != nil {
 		p.fail(w, err)
 		return
