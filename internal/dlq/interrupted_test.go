@@ -164,7 +164,7 @@ func TestAnOldResultDoesNotResolveALetterThatWasOpenedAgain(t *testing.T) {
 	time.Sleep(10 * time.Millisecond)
 	write(t, "HTTP/1.1 200 OK\r\n\r\nread well", dir, "results", id)
 	require.NoError(t, s.Close())
-	s = newStore(t, dir, keeping())
+	newStore(t, dir, keeping())
 	l, err = r.Get(id)
 	require.NoError(t, err)
 	require.Equal(t, StatusResolved, l.Status, "a new result does")

@@ -147,5 +147,5 @@ func (o *OpenLetters) Resolve(ctx context.Context, d Done, r Resolution) (ids []
 // isAbout tells whether an open letter is about the request of that key, and not about its job where that does not count.
 func (s *Store) isAbout(id string, key hashKey, butJobs bool) bool {
 	e, _, err := readEnvelope(s.path(StatusOpen, fileName(id)))
-	return err == nil && keyOf(e) == key && !(butJobs && e.Job != nil)
+	return err == nil && keyOf(e) == key && (!butJobs || e.Job == nil)
 }
