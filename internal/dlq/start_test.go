@@ -73,7 +73,7 @@ func TestAnyLetterMayBeMeantWhileTheIndexIsRead(t *testing.T) {
 		var resolved []string
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			ids, err := letters.Resolve(t.Context(), e.RequestFingerprint, e.DocumentID, e.IdempotencyKey, Resolution{})
+			ids, err := letters.Resolve(t.Context(), Done{RequestFingerprint: e.RequestFingerprint, DocumentID: e.DocumentID, IdempotencyKey: e.IdempotencyKey, Tenant: e.Tenant}, Resolution{})
 			require.NoError(t, err)
 			resolved = ids
 		})
