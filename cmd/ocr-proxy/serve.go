@@ -22,12 +22,10 @@ import (
 
 	"github.com/ocr-proxy/ocr-proxy/config"
 	"github.com/ocr-proxy/ocr-proxy/internal/admin"
-	"github.com/ocr-proxy/ocr-proxy/internal/classify"
 	"github.com/ocr-proxy/ocr-proxy/internal/dlq"
 	"github.com/ocr-proxy/ocr-proxy/internal/proxy"
 	"github.com/ocr-proxy/ocr-proxy/internal/replay"
 	"github.com/ocr-proxy/ocr-proxy/internal/spool"
-	"github.com/ocr-proxy/ocr-proxy/internal/watch"
 	"github.com/ocr-proxy/ocr-proxy/internal/webhook"
 )
 
@@ -256,115 +254,7 @@ func (b *bound) serve() error {
 	return fmt.Errorf("serve on %s: %w", b.listener.Addr(), err)
 }
 
-// drain ends the proxy: readiness goes first, and while anything is in progress new requests are still taken, because in a pod the worker may
-// outlive the signal. When nothing is in progress, or the time is over, the listeners close. What is in progress when the time is over is told
-// so and buried; what does not end even then is cut off.
-func (s *server) drain() error {
-	s.ready.Store(false)
-	s.replays.Stop()
-	timeout := s.cfg.Shutdown.DrainTimeout
-	s.log.Info("draining", zap.Duration("drain_timeout", timeout), zap.Int64("in_progress", s.inProgress()))
-	end := time.Now().Add(timeout)
-	s.idleUntil(end)
-	// What was accepted in the last moment has the rest of the time.
-	over := time.AfterFunc(time.Until(end), func() { s.end(proxy.ErrShutdown) })
-	defer over.Stop()
-	ctx, cancel := context.WithDeadline(context.Background(), later(end, time.Now()).Add(grace))
-	defer cancel()
-	var stopping sync.WaitGroup
-	for _, b := range s.servers {
-		stopping.Go(func() { _ = b.Shutdown(ctx) }) // a failure shows in what is still in progress
-	}
-	stopped := make(chan struct{})
-	go func() { stopping.Wait(); close(stopped) }()
-	select {
-	case <-stopped:
-	case <-s.quietAfter(ctx, idleGrace):
-	}
-	n := s.inProgress()
-	for _, b := range s.servers {
-		_ = b.Close()
-	}
-	<-stopped
-	adminCtx, adminCancel := context.WithTimeout(context.Background(), idleGrace)
-	defer adminCancel()
-	if s.admin.Shutdown(adminCtx) != nil {
-		_ = s.admin.Close() // a scraper's open connection holds nobody up
-	}
-	if n > 0 {
-		return fmt.Errorf("cut off %d in progress after the drain_timeout of %s", n, timeout)
-	}
-	s.log.Info("ended")
-	return nil
-}
-
-// quietAfter is closed when nothing has been in progress for d, or the context ends: a connection that a client keeps open, with or without a
-// word on it, is not worth waiting for longer.
-func (s *server) quietAfter(ctx context.Context, d time.Duration) <-chan struct{} {
-	quiet := make(chan struct{})
-	go func() {
-		defer close(quiet)
-		for since := time.Now(); time.Since(since) < d && ctx.Err() == nil; time.Sleep(idlePoll) {
-			if s.inProgress() > 0 {
-				since = time.Now()
-			}
-		}
-	}()
-	return quiet
-}
-
-// idleUntil waits until nothing is in progress, or until the end.
-func (s *server) idleUntil(end time.Time) {
-	for s.inProgress() > 0 && time.Now().Before(end) {
-		time.Sleep(idlePoll)
-	}
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
-
-func (s *server) inProgress() (n int64) {
-	for _, a := range s.accounts {
-		n += a.Purse.InProgress()
-	}
-	return n
-}
-
 func (s *server) askToQuit() { s.quitOnce.Do(func() { close(s.quit) }) }
-
-// states shows the accounts to the admin listener.
-func (s *server) states() []admin.Account {
-	all := make([]admin.Account, 0, len(s.accounts))
-	for _, a := range s.accounts {
-		circuit := a.Breakers.Snapshot()
-		paused := map[string]float64{}
-		for scope, left := range a.Gates.Remaining() {
-			if left > 0 {
-				paused[scope] = left.Seconds()
-			}
-		}
-		all = append(all, admin.Account{
-			Name: a.Name, Kind: a.Provider.Name, Upstream: a.Upstream.Redacted(), InFlight: a.Purse.InProgress(),
-			Breaker: admin.Breaker{State: circuit.State.String(), Reason: string(circuit.Reason), OpenSeconds: circuit.OpenFor.Seconds()},
-			Paused:  paused, LastHour: lastHour(a.Watch.Hour()), Minutes: a.Watch.Minutes(),
-		})
-	}
-	return all
-}
-
-func lastHour(m watch.Minute) admin.Hour {
-	h := admin.Hour{Requests: m.Requests, DeadLettered: m.DeadLettered, Attempts: map[string]int{}}
-	for _, class := range classify.Classes() {
-		if n := m.Of(class); n > 0 {
-			h.Attempts[class.String()] = n
-		}
-	}
-	return h
-}
 
 // close gives back what open took. It may be called at any point of open's work.
 func (s *server) close() {
@@ -387,21 +277,4 @@ func (s *server) close() {
 			s.log.Error("close the dead letters", zap.Error(err))
 		}
 	}
-}
-
-// registerProcessMetrics registers what is true of the process as a whole.
-func registerProcessMetrics(reg prometheus.Registerer) {
-	b := thisBuild()
-	info := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "ocrproxy_build_info", Help: "1, with version, commit and Go version as labels.",
-		ConstLabels: prometheus.Labels{"version": b.version, "commit": b.commit, "go_version": b.goVersion},
-	})
-	loaded := prometheus.NewGauge(prometheus.GaugeOpts{Name: "ocrproxy_config_last_reload_successful", Help: "1 if the configuration was last read without a problem."})
-	at := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "ocrproxy_config_last_reload_success_timestamp_seconds", Help: "When the configuration in effect was read.",
-	})
-	reg.MustRegister(info, loaded, at)
-	info.Set(1)
-	loaded.Set(1)
-	at.SetToCurrentTime()
 }

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/ocr-proxy/ocr-proxy/internal/admin"
+	"github.com/ocr-proxy/ocr-proxy/internal/classify"
+	"github.com/ocr-proxy/ocr-proxy/internal/watch"
+)
+
+// states shows the accounts to the admin listener.
+func (s *server) states() []admin.Account {
+	all := make([]admin.Account, 0, len(s.accounts))
+	for _, a := range s.accounts {
+		circuit := a.Breakers.Snapshot()
+		paused := map[string]float64{}
+		for scope, left := range a.Gates.Remaining() {
+			if left > 0 {
+				paused[scope] = left.Seconds()
+			}
+		}
+		all = append(all, admin.Account{
+			Name: a.Name, Kind: a.Provider.Name, Upstream: a.Upstream.Redacted(), InFlight: a.Purse.InProgress(),
+			Breaker: admin.Breaker{State: circuit.State.String(), Reason: string(circuit.Reason), OpenSeconds: circuit.OpenFor.Seconds()},
+			Paused:  paused, LastHour: lastHour(a.Watch.Hour()), Minutes: a.Watch.Minutes(),
+		})
+	}
+	return all
+}
+
+func lastHour(m watch.Minute) admin.Hour {
+	h := admin.Hour{Requests: m.Requests, DeadLettered: m.DeadLettered, Attempts: map[string]int{}}
+	for _, class := range classify.Classes() {
+		if n := m.Of(class); n > 0 {
+			h.Attempts[class.String()] = n
+		}
+	}
+	return h
+}
+
+// registerProcessMetrics registers what is true of the process as a whole.
+func registerProcessMetrics(reg prometheus.Registerer) {
+	b := thisBuild()
+	info := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "ocrproxy_build_info", Help: "1, with version, commit and Go version as labels.",
+		ConstLabels: prometheus.Labels{"version": b.version, "commit": b.commit, "go_version": b.goVersion},
+	})
+	loaded := prometheus.NewGauge(prometheus.GaugeOpts{Name: "ocrproxy_config_last_reload_successful", Help: "1 if the configuration was last read without a problem."})
+	at := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "ocrproxy_config_last_reload_success_timestamp_seconds", Help: "When the configuration in effect was read.",
+	})
+	reg.MustRegister(info, loaded, at)
+	info.Set(1)
+	loaded.Set(1)
+	at.SetToCurrentTime()
+}
