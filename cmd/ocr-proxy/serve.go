@@ -59,16 +59,17 @@ func serveCommand(environ []string) *cobra.Command {
 
 // serve runs the proxy until the context ends and everything in progress has been finished.
 func serve(ctx context.Context, cfg *config.Config, environ []string, log *zap.Logger) error {
+	// A proxy's heap is small, so that by default it would be collected many times a second under load. Memory that is allocated and never
+	// touched takes no room, but lets the heap grow by half as much between collections. A big heap, of an index of very many dead letters, is
+	// not let to grow by more than half of itself.
+	// It is taken first, while none of the memory has been touched yet.
+	floor := make([]byte, heapFloor)
+	defer runtime.KeepAlive(floor)
+	defer debug.SetGCPercent(debug.SetGCPercent(heapGrowth))
 	s, err := open(ctx, cfg, environ, log)
 	if err != nil {
 		return err
 	}
-	// A proxy's heap is small, so that by default it would be collected many times a second under load. Memory that is allocated and never
-	// touched takes no room, but lets the heap grow by half as much between collections. A big heap, of an index of very many dead letters, is
-	// not let to grow by more than half of itself.
-	floor := make([]byte, heapFloor)
-	defer runtime.KeepAlive(floor)
-	defer debug.SetGCPercent(debug.SetGCPercent(heapGrowth))
 	restore := zap.RedirectStdLog(log) // the standard library's transport has a remark now and then
 	defer restore()
 	return s.run(ctx)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"os"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -47,6 +48,7 @@ func (s *Store) start() {
 		s.usage.measure(ctx)
 		s.compact(ctx, torn)
 		if took := time.Since(began); took > startWait {
+			debug.FreeOSMemory() // What a big store takes to be read is not needed again.
 			s.log.Info("the open dead letters are counted", zap.Int("open", s.index.count()), zap.Duration("took", took), zap.Bool("index_was_whole", whole))
 		}
 	})
