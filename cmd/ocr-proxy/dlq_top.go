@@ -26,7 +26,8 @@ func dlqTopCommand(f *dlqFlags) *cobra.Command {
 		Short: "Group dead letters, and say what to do about each group",
 		Long: "Group dead letters, the biggest group first, and say what to do about each group.\n\n" +
 			"CHANGED counts the letters whose tries did not all fail in the same class: many of them mean that a rule may be wrong.\n" +
-			"NEW are the codes that no open letter of the account had before --new-within.",
+			"NEW are the codes that no open letter of the account had before --new-within.\n" +
+			"With --config the running proxy is asked how many of the last hour's requests ended as dead letters.",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			options, err := top.options()
@@ -49,7 +50,11 @@ func dlqTopCommand(f *dlqFlags) *cobra.Command {
 			if f.output == outputJSON {
 				return printJSON(cmd.OutOrStdout(), groups)
 			}
-			return printGroups(cmd.OutOrStdout(), groups, options, terminalWidth(cmd.OutOrStdout()))
+			if err := printGroups(cmd.OutOrStdout(), groups, options, terminalWidth(cmd.OutOrStdout())); err != nil {
+				return err
+			}
+			_, err = io.WriteString(cmd.OutOrStdout(), f.share(cmd))
+			return err
 		},
 	}
 	f.addFilters(cmd)
