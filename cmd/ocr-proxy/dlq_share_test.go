@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/ocr-proxy/ocr-proxy/internal/dlq"
 )
 
 func TestTopTellsTheShareOfFailedDocuments(t *testing.T) {
@@ -38,4 +40,25 @@ func TestTopTellsTheShareOfFailedDocuments(t *testing.T) {
 	code, out, errs = command(t, "", nil, "dlq", "top", "--config", path)
 	require.Zero(t, code, errs)
 	require.Equal(t, "no dead letters\n", out, "no proxy runs")
+}
+
+func TestTopAdvisesOnLettersThatAreNotDoneWith(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s, err := dlq.Open(dir, dlq.Options{})
+	require.NoError(t, err)
+	ids := make([]string, 2)
+	for i := range ids {
+		ids[i], err = s.Put(t.Context(), &dlq.Envelope{Provider: "a", Kind: "generic", Outcome: "exhausted", ErrorClass: "transient", FailureClass: "transient"}, nil)
+		require.NoError(t, err)
+	}
+	_, err = s.Resolve(ids[0], dlq.Resolution{By: "me"})
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+	for status, advises := range map[string]bool{"open": true, "resolved": false} {
+		code, out, errs := command(t, "", nil, "dlq", "top", "--dir", dir, "--status", status)
+		require.Zero(t, code, errs)
+		require.Contains(t, out, "transient")
+		require.Equal(t, advises, strings.Contains(out, "Replay at a low rate"), out)
+	}
 }

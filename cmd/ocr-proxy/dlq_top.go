@@ -50,7 +50,7 @@ func dlqTopCommand(f *dlqFlags) *cobra.Command {
 			if f.output == outputJSON {
 				return printJSON(cmd.OutOrStdout(), groups)
 			}
-			if err := printGroups(cmd.OutOrStdout(), groups, options, terminalWidth(cmd.OutOrStdout())); err != nil {
+			if err := printGroups(cmd.OutOrStdout(), groups, options, filter.Status == dlq.StatusResolved || filter.Status == dlq.StatusDiscarded, terminalWidth(cmd.OutOrStdout())); err != nil {
 				return err
 			}
 			_, err = io.WriteString(cmd.OutOrStdout(), f.share(cmd))
@@ -107,7 +107,8 @@ func cellOf(g dlq.Group, d dlq.Dimension) string {
 	return ""
 }
 
-func printGroups(w io.Writer, groups []dlq.Group, o dlq.TopOptions, width int) error {
+// printGroups writes the groups and, unless their letters are done with, what to do about them.
+func printGroups(w io.Writer, groups []dlq.Group, o dlq.TopOptions, done bool, width int) error {
 	if len(groups) == 0 {
 		_, err := io.WriteString(w, "no dead letters\n")
 		return err
@@ -132,6 +133,9 @@ func printGroups(w io.Writer, groups []dlq.Group, o dlq.TopOptions, width int) e
 		squeeze("TENANT", 10))...)
 	if err := table.write(w); err != nil {
 		return err
+	}
+	if done {
+		return nil // There is nothing left to do.
 	}
 	_, err := io.WriteString(w, "\n"+actionsOf(groups))
 	return err

@@ -34,7 +34,7 @@ func healthCommand(environ []string) *cobra.Command {
 			return askReady(cmd.Context(), admin)
 		},
 	}
-	cmd.Flags().StringVar(&path, "config", "", "configuration file (YAML)")
+	cmd.Flags().StringVar(&path, "config", "", "configuration `FILE` (YAML)")
 	return cmd
 }
 

@@ -117,6 +117,6 @@ func rootCommand(environ []string) *cobra.Command {
 
 // configFlag adds the flag that every command about a running proxy takes.
 func configFlag(cmd *cobra.Command, path *string) {
-	cmd.Flags().StringVar(path, "config", "", "configuration file (YAML)")
+	cmd.Flags().StringVar(path, "config", "", "configuration `FILE` (YAML)")
 	_ = cmd.MarkFlagRequired("config") // fails only for a flag that does not exist
 }
