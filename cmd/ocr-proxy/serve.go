@@ -137,8 +137,8 @@ func open(ctx context.Context, cfg *config.Config, environ []string, log *zap.Lo
 		return nil, fmt.Errorf("dead_letters.webhook: %w", err)
 	}
 	s.store.Announce()
-	parts := newShared(s.ending, cfg, environ, log, reg, bodies, s.store)
-	parts.jobs, parts.tell = s.store, s.tell
+	parts := newShared(s.ending, cfg, environ, log, reg, bodies, s.store, s.tell)
+	parts.jobs = s.store
 	for _, p := range cfg.Providers {
 		account, err := parts.account(ctx, p)
 		if err != nil {

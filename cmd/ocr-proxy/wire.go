@@ -19,6 +19,7 @@ import (
 	"github.com/ocr-proxy/ocr-proxy/internal/breaker"
 	"github.com/ocr-proxy/ocr-proxy/internal/calls"
 	"github.com/ocr-proxy/ocr-proxy/internal/classify"
+	"github.com/ocr-proxy/ocr-proxy/internal/credential"
 	"github.com/ocr-proxy/ocr-proxy/internal/dlq"
 	"github.com/ocr-proxy/ocr-proxy/internal/pace"
 	"github.com/ocr-proxy/ocr-proxy/internal/provider"
@@ -64,9 +65,9 @@ type shared struct {
 	recovered map[string]chan struct{} // by account: told when its circuits have closed; what is not heard at once is heard later, once
 }
 
-func newShared(ending context.Context, cfg *config.Config, environ []string, logger *zap.Logger, reg prometheus.Registerer, bodies *spool.Pool, sink proxy.Sink) *shared {
+func newShared(ending context.Context, cfg *config.Config, environ []string, logger *zap.Logger, reg prometheus.Registerer, bodies *spool.Pool, sink proxy.Sink, tell *announcer) *shared {
 	return &shared{
-		log: logger, tell: new(announcer), environ: environ, bodies: bodies, maxBody: int64(cfg.Body.MaxBytes), sink: sink, version: cfg.DeadLetters.ProcessingVersion, ending: ending,
+		log: logger, tell: tell, environ: environ, bodies: bodies, maxBody: int64(cfg.Body.MaxBytes), sink: sink, version: cfg.DeadLetters.ProcessingVersion, ending: ending,
 		requests: proxy.NewMetrics(reg), breakers: breaker.NewMetrics(reg), gates: pace.NewMetrics(reg), watches: watch.NewMetrics(reg),
 		calls:  calls.New(calls.Limits{TTL: cfg.Rescue.TTL, MaxBytes: int64(cfg.Rescue.MaxBytes)}),
 		copies: proxy.NewBuffers(copySize, copyBuffers), seed: maphash.MakeSeed(), recovered: map[string]chan struct{}{},
@@ -83,7 +84,7 @@ func (s *shared) account(ctx context.Context, c config.Provider) (*proxy.Account
 	if err != nil {
 		return nil, fmt.Errorf("provider %s: auth: %w", c.Name, err)
 	}
-	replaySecret := secret
+	var replaySecret *credential.Credential // nil: the account's own
 	if c.ReplayAuth.OwnCredential() {
 		if replaySecret, err = s.credential(ctx, c, "replay_auth", c.ReplayAuth); err != nil {
 			return nil, fmt.Errorf("provider %s: replay_auth: %w", c.Name, err)

@@ -35,7 +35,7 @@ func wired(t *testing.T, cfg *config.Config, environ []string) []*proxy.Account 
 	store, err := dlq.Open(t.TempDir(), dlq.Options{KeepPayloads: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = store.Close() })
-	parts := newShared(t.Context(), cfg, environ, zap.NewNop(), registry, bodies, store)
+	parts := newShared(t.Context(), cfg, environ, zap.NewNop(), registry, bodies, store, new(announcer))
 	var accounts []*proxy.Account
 	for _, p := range cfg.Providers {
 		account, err := parts.account(t.Context(), p)
@@ -136,7 +136,7 @@ func TestAccountsThatCannotBeWired(t *testing.T) {
 		cfg := config.Default()
 		p := config.Provider{Name: "acct", Kind: "generic", Listen: "127.0.0.1:0", Upstream: "http://127.0.0.1:1", Auth: config.Auth{Type: config.AuthPassthrough}, Retry: cfg.Retry, Breaker: cfg.Breaker}
 		c.change(&p)
-		parts := newShared(t.Context(), cfg, nil, zap.NewNop(), prometheus.NewRegistry(), nil, nil)
+		parts := newShared(t.Context(), cfg, nil, zap.NewNop(), prometheus.NewRegistry(), nil, nil, new(announcer))
 		_, err := parts.account(t.Context(), p)
 		require.ErrorContains(t, err, c.want)
 	}

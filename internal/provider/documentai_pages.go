@@ -127,7 +127,7 @@ func documentaiSelect(request []byte, pages []int) ([]byte, error) {
 		}
 		made = append(made, fmt.Appendf(key, ":%s", options[m.start:m.end]))
 	}
-	return withValue(request, name, slices.Concat([]byte("{"), bytes.Join(made, []byte(",")), []byte("}")))
+	return WithMember(request, name, slices.Concat([]byte("{"), bytes.Join(made, []byte(",")), []byte("}")))
 }
 
 // documentaiDocument is the document in an answer.

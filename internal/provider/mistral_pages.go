@@ -23,7 +23,7 @@ func mistralPages() *Pages {
 			if err != nil {
 				return asked, err
 			}
-			asked.Body, err = withValue(asked.Body, "pages", value)
+			asked.Body, err = WithMember(asked.Body, "pages", value)
 			return asked, err
 		},
 		Merge: mistralMerge,

@@ -1,7 +1,6 @@
 package provider
 
 import (
-	"bytes"
 	"net/url"
 )
 
@@ -47,15 +46,4 @@ func inferred(first, last int, came func(page int) bool) []int {
 		return nil
 	}
 	return missing
-}
-
-// withValue gives a member of a JSON object another value, or puts it in as the first; all else stays byte for byte.
-func withValue(text []byte, name string, value []byte) ([]byte, error) {
-	all, err := membersOf(text)
-	if err != nil {
-		return nil, err
-	}
-	var e edits
-	e.put(object{start: bytes.IndexByte(text, '{') + 1, members: all}, name, string(value))
-	return e.apply(text), nil
 }

@@ -3,6 +3,8 @@ package proxy
 import (
 	"cmp"
 	"context"
+	"errors"
+	"net/http"
 
 	"go.uber.org/zap"
 
@@ -36,8 +38,12 @@ func (x *exchange) heal() {
 	})
 }
 
-// resolve resolves the open letters about what is done.
+// resolve resolves the open letters about what is done. The answer goes out before: its worker does not wait for our disk, and one that cannot
+// be given it keeps its letter.
 func (x *exchange) resolve(done dlq.Done) {
+	if err := x.control.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.in.Context()), buryTime)
 	defer cancel()
 	resolved, err := x.account.Letters.Resolve(ctx, done, dlq.Resolution{By: "proxy", Note: "resolved by a later success"})

@@ -1,7 +1,10 @@
 package proxy
 
 import (
+	"io"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -50,6 +53,25 @@ func TestALaterSuccessResolvesTheLetter(t *testing.T) {
 		require.Equal(t, "resolved by a later success", resolved[0].Resolution.Note)
 		require.Equal(t, http.StatusOK, l.send(t.Context(), reordered).status)
 		l.quiet()
+	})
+}
+
+// unheard is a worker's connection that is gone although nothing has told so yet.
+type unheard struct{ *httptest.ResponseRecorder }
+
+func (unheard) FlushError() error { return io.ErrClosedPipe }
+
+func TestAWorkerThatCannotBeAnsweredKeepsItsLetter(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l, letters := healing(t, once("generic"), step{status: 500}, step{body: "ok"}, step{body: "ok"})
+		l.send(t.Context(), call{body: "d"})
+		request := func() *http.Request {
+			return httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/ocr", strings.NewReader("d"))
+		}
+		l.account.ServeHTTP(unheard{httptest.NewRecorder()}, request())
+		require.Len(t, letters("open"), 1)
+		l.account.ServeHTTP(httptest.NewRecorder(), request())
+		require.Empty(t, letters("open"))
 	})
 }
 

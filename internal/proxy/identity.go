@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"slices"
 
 	"github.com/google/uuid"
 
@@ -42,7 +41,7 @@ func (x *exchange) prepare(out *http.Request) {
 	}
 	x.given = found.String(field)
 	if x.resent.anew() && x.op.Tokened && found.Has(field) { // the token that it carries names the job that failed
-		body, x.given = withoutMember(body, field), ""
+		x.given = ""
 	} else if x.tokened = x.given != ""; x.tokened || found.Has(field) || !x.op.Tokened || x.account.Injection == InjectNever && x.resent.token() == "" {
 		return
 	}
@@ -53,8 +52,13 @@ func (x *exchange) prepare(out *http.Request) {
 		}
 		x.token = newToken(keys.Fingerprint, x.callIdentity())
 	}
-	x.replaced = withMember(body, field, x.token)
-	x.tokened = x.replaced != nil
+	value, err := json.Marshal(x.token)
+	if err == nil {
+		x.replaced, err = provider.WithMember(body, field, value)
+	}
+	if x.tokened = err == nil; !x.tokened {
+		x.token = "" // it did not go in
+	}
 }
 
 // callIdentity tells one call from the next about the same object, which may have been overwritten in between: the SDK's id of the call,
@@ -120,52 +124,6 @@ func (x *exchange) prepareHeader(out *http.Request) {
 func newToken(print, identity string) string {
 	sum := sha256.Sum256([]byte(print + "\n" + identity))
 	return hex.EncodeToString(sum[:])
-}
-
-// withMember puts a first member into a JSON object and leaves the rest byte for byte; nil when the text is no object.
-func withMember(object []byte, name, value string) []byte {
-	start := bytes.IndexByte(object, '{')
-	if start < 0 || len(bytes.TrimSpace(object[:start])) > 0 {
-		return nil
-	}
-	member, err := json.Marshal(map[string]string{name: value})
-	if err != nil {
-		return nil
-	}
-	member = member[:len(member)-1] // without its closing brace
-	rest := object[start+1:]
-	if !bytes.HasPrefix(bytes.TrimSpace(rest), []byte("}")) {
-		member = append(member, ',')
-	}
-	return bytes.Join([][]byte{object[:start], member, rest}, nil)
-}
-
-// withoutMember cuts every member of that name out of a JSON object; nil when the text is no object.
-func withoutMember(object []byte, name string) []byte {
-	decoder := json.NewDecoder(bytes.NewReader(object))
-	if open, err := decoder.Token(); err != nil || open != json.Delim('{') {
-		return nil
-	}
-	var members [][]byte
-	for decoder.More() {
-		key, err := decoder.Token()
-		if err != nil {
-			return nil
-		}
-		var value json.RawMessage
-		if err := decoder.Decode(&value); err != nil {
-			return nil
-		}
-		if key == name {
-			continue
-		}
-		quoted, err := json.Marshal(key)
-		if err != nil {
-			return nil
-		}
-		members = append(members, slices.Concat(quoted, []byte(":"), value))
-	}
-	return slices.Concat([]byte("{"), bytes.Join(members, []byte(",")), []byte("}"))
 }
 
 // identify computes the names of the document and of the request, once, and only when something asks: a hash costs as much as a send. It may

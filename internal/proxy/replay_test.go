@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"bufio"
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
@@ -285,13 +284,6 @@ func TestResultNamesThePollingAddressOfTheListener(t *testing.T) {
 		require.Equal(t, http.StatusAccepted, resp.StatusCode)
 		require.Equal(t, "http://127.0.0.1:8081/documentintelligence/documentModels/m/analyzeResults/r1?api-version=1", resp.Header.Get("Operation-Location"))
 	})
-}
-
-func TestWithoutMember(t *testing.T) {
-	t.Parallel()
-	require.JSONEq(t, `{"b":{"a":1},"c":[1.50]}`, string(withoutMember([]byte(` {"a":"x", "b":{"a":1},"c":[1.50],"a":2}`), "a")))
-	require.True(t, bytes.Contains(withoutMember([]byte(`{"c":1.50}`), "a"), []byte("1.50")), "what stays is not rewritten")
-	require.Nil(t, withoutMember([]byte(`[1]`), "a"))
 }
 
 func TestReplayOfAnRPC(t *testing.T) {
