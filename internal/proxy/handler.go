@@ -71,6 +71,9 @@ func (x *exchange) serve(w http.ResponseWriter) {
 		abort(w, r, nil) // over HTTP/2 the last piece leaves only when the worker has room for it
 	}
 	x.delivered = true
+	if a.Ending.Err() != nil {
+		_ = x.control.Flush() // once this request counts as done, its connection may be closed
+	}
 	x.closeJob()
 	x.heal()
 }

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -60,6 +61,23 @@ func TestALaterSuccessResolvesTheLetter(t *testing.T) {
 type unheard struct{ *httptest.ResponseRecorder }
 
 func (unheard) FlushError() error { return io.ErrClosedPipe }
+
+func TestAtTheEndAnAnswerIsOutBeforeItsRequestIsDone(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, once("generic"), step{body: "ok"}, step{body: "ok"})
+		ending, end := context.WithCancelCause(t.Context())
+		defer end(nil)
+		l.account.Ending = ending
+		for _, over := range []bool{false, true} {
+			if over {
+				end(ErrShutdown)
+			}
+			w := httptest.NewRecorder()
+			l.account.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/ocr", strings.NewReader("d")))
+			require.Equal(t, over, w.Flushed)
+		}
+	})
+}
 
 func TestAWorkerThatCannotBeAnsweredKeepsItsLetter(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
