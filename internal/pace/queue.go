@@ -252,7 +252,8 @@ func (q *Queue) leave(t *Turn, now time.Time) (at time.Time, ok bool) {
 	if t.job && !q.permits.take(now) {
 		return now.Add(time.Millisecond), false // somebody in another queue was faster
 	}
-	slot, at, ok := q.pacer.Take(now, t.cost, q.flows.count > 1)
+	more := q.flows.count > 1 && q.state == Closed // what waits for an outage to end asks for no higher rate
+	slot, at, ok := q.pacer.Take(now, t.cost, more)
 	if !ok {
 		if t.job {
 			q.permits.giveBack()

@@ -21,6 +21,7 @@ const (
 	keepRamp  = 0.7 // is kept at most when the limit was met while doubling towards it
 	// The way back takes at least so many calls, so that at a slow rate, too, about one call in so many is throttled, not one in three.
 	cycleCalls = 50
+	haste      = 4.0      // times as fast the rate goes on beyond the last limit as towards it
 	beyond     = 1.2      // times the last limit without a throttle: that limit is no more, and doubling is safe
 	near       = 0.15     // two limits that differ by less are the same one: it is steady, and is probed half as often
 	lowest     = 1.0 / 20 // of StartRate: no throttle pushes the rate lower
@@ -144,7 +145,7 @@ func (r *Rate) grow(now time.Time, more bool, t Tuning) {
 		r.Limit = r.Top - (r.Top-r.Low)*cube(1-r.Grown/r.Span)
 		return
 	}
-	r.Limit = r.Top * (1 + (1-keepMost)*cube((r.Grown-r.Span)/r.cycle(t)))
+	r.Limit = r.Top * (1 + (1-keepMost)*cube(haste*(r.Grown-r.Span)/r.cycle(t)))
 	if r.Limit > beyond*r.Top {
 		r.Ramp, r.Goal, r.Step = true, 0, searchStep*r.cycle(t)
 	}
@@ -230,14 +231,18 @@ func (r *Rate) Resume(now time.Time, accepted float64, t Tuning) {
 		return
 	}
 	known := r.Limit > 0 && !r.Loose
-	goal := max(accepted, t.StartRate)
+	goal, bound := max(accepted, t.StartRate), false
 	if known {
+		bound = goal > (1-2*near)*r.Limit
 		goal = min(goal, r.Limit)
 	}
-	r.Limit, r.Low, r.Top = goal/2, goal/2, goal
+	r.Limit, r.Low, r.Top = goal/2, goal, goal
 	r.Ramp, r.Goal, r.Step = true, goal, rampStep*t.Recovery.Seconds()
 	r.Span = r.cycle(t)
-	r.Grown = r.Span
+	r.Grown = 0
+	if !bound {
+		r.Grown = r.Span // it was the demand: there is no reason to linger
+	}
 	if !known {
 		r.Goal, r.Loose = 0, true
 	}
