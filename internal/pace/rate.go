@@ -191,7 +191,9 @@ func (r *Rate) Throttled(now time.Time, e Evidence, t Tuning) bool {
 // first sets the first limit that anybody knows of.
 func (r *Rate) first(now time.Time, e Evidence, t Tuning) {
 	switch {
-	case e.Seed > 0 || e.Accepted > 0:
+	case e.Seed > 0:
+		r.meet(e.Seed, keepMost, e, t)
+	case e.Accepted > 0:
 		r.meet(max(e.Accepted, t.StartRate), keepMost, e, t)
 	default:
 		r.Limit, r.Top, r.Low = t.StartRate, t.StartRate, t.StartRate
