@@ -282,7 +282,7 @@ func (q *Queue) smear(now time.Time) time.Time {
 	}
 	if q.smearGap == 0 {
 		rate := q.pacer.Rate()
-		if q.flows.count < 2 || q.settings.Smear <= 0 || rate.limit(q.settings.tuning()) > 0 {
+		if q.flows.count < 2 || q.settings.Smear <= 0 || rate.PerSecond(q.settings.tuning()) > 0 {
 			q.crowd = false
 			return now
 		}
@@ -426,7 +426,7 @@ func (q *Queue) Snapshot() Snapshot {
 	rate := q.pacer.Rate()
 	s := Snapshot{
 		Waiting: make(map[Priority]int, len(q.flows.waiting)), InFlight: q.inFlight,
-		Rate: rate.limit(q.settings.tuning()), Paused: max(0, rate.Pause.Sub(now)), Held: q.state == Holding,
+		Rate: rate.PerSecond(q.settings.tuning()), Paused: max(0, rate.Pause.Sub(now)), Held: q.state == Holding,
 	}
 	for _, p := range Priorities() {
 		s.Waiting[p] = q.flows.waiting[p]

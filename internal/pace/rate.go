@@ -51,8 +51,8 @@ type Rate struct {
 	Span  float64   `json:"span,omitempty"`  // seconds from Low back to Top
 }
 
-// limit is the rate in force, 0 for none.
-func (r *Rate) limit(t Tuning) float64 {
+// PerSecond is the rate in force, 0 for none.
+func (r *Rate) PerSecond(t Tuning) float64 {
 	if t.Rate > 0 {
 		return t.Rate
 	}
@@ -73,7 +73,7 @@ func credit(t Tuning) float64 {
 // Next is when the next slot comes, now or earlier if there is one.
 func (r *Rate) Next(now time.Time, t Tuning) time.Time {
 	at := now
-	if limit := r.limit(t); limit > 0 {
+	if limit := r.PerSecond(t); limit > 0 {
 		owed := r.owed(now, t) - credit(t)
 		if owed > 1e-6 { // a millionth of a call is an error of rounding
 			at = now.Add(seconds(owed/limit) + 1)
@@ -94,24 +94,44 @@ func (r *Rate) owed(now time.Time, t Tuning) float64 {
 	if t.Rate > 0 {
 		floor = -min(0.5, t.Rate*0.002)
 	}
-	return max(floor, r.Debt-r.limit(t)*now.Sub(r.At).Seconds())
+	return max(floor, r.Debt-r.PerSecond(t)*now.Sub(r.At).Seconds())
 }
 
 // Take gives out the next slot, whatever Next says, and returns its number. More tells that others wait for theirs: only then does the rate grow.
 func (r *Rate) Take(now time.Time, cost int, more bool, t Tuning) uint64 {
 	r.Taken++
-	limit := r.limit(t)
+	limit := r.PerSecond(t)
 	if limit == 0 {
 		return r.Taken
+	}
+	if now.Before(r.At) {
+		now = r.At // slots have been reserved ahead
 	}
 	r.Debt = r.owed(now, t) + float64(cost)
 	if t.Rate <= 0 {
 		r.grow(now, more, t)
 	}
-	if now.After(r.At) {
-		r.At = now
-	}
+	r.At = now
 	return r.Taken
+}
+
+// Slot is a time at which one call may go.
+type Slot struct {
+	At     time.Time
+	Number uint64
+}
+
+// Reserve gives out the slots of cost 1 that come until then, at most so many, for a process that shares the rate and asks ahead. A call that costs more takes several.
+// More tells that others will wait beyond them. It is for rates that limit: without one all slots are now.
+func (r *Rate) Reserve(now, until time.Time, most int, more bool, t Tuning) (slots []Slot) {
+	for len(slots) < most {
+		now = r.Next(now, t)
+		if now.After(until) {
+			break
+		}
+		slots = append(slots, Slot{now, r.Take(now, 1, more, t)})
+	}
+	return slots
 }
 
 // GiveBack returns what a slot cost because no call was made in it.
@@ -266,7 +286,7 @@ func (r *Rate) Shift(by time.Duration) Rate {
 
 // until is how long that much cost takes to be let go at the rate, as it is going to grow. It is for rates that are known.
 func (r *Rate) until(cost float64, t Tuning) time.Duration {
-	limit := r.limit(t)
+	limit := r.PerSecond(t)
 	if t.Rate > 0 || !r.Ramp {
 		return seconds(cost / limit)
 	}

@@ -100,3 +100,19 @@ func TestARateSurvivesJSON(t *testing.T) {
 	require.Equal(t, r.Next(now, tuning()).Add(time.Minute), moved.Next(now.Add(time.Minute), tuning()))
 	require.Zero(t, new(Rate).Shift(time.Hour))
 }
+
+func TestTwoReserveAheadWhatOneWouldTake(t *testing.T) {
+	r := Rate{Limit: 20, Top: 20, Low: 20, Span: 1e9, At: time.Unix(1000, 0)}
+	now := r.At
+	first := r.Reserve(now, now.Add(101*time.Millisecond), 10, true, tuning())
+	second := r.Reserve(now.Add(time.Millisecond), now.Add(220*time.Millisecond), 10, true, tuning())
+	require.Len(t, first, 3)
+	require.Len(t, second, 2)
+	for i, slot := range append(first, second...) {
+		require.WithinDuration(t, now.Add(time.Duration(i)*50*time.Millisecond), slot.At, time.Microsecond)
+		require.Equal(t, uint64(i+1), slot.Number)
+	}
+	require.Len(t, r.Reserve(now, now.Add(time.Hour), 7, true, tuning()), 7)
+	r.PauseUntil(now.Add(time.Hour))
+	require.Empty(t, r.Reserve(now, now.Add(time.Minute), 7, true, tuning()))
+}
