@@ -2,6 +2,7 @@ package pace
 
 import (
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -51,10 +52,11 @@ func gatherQueues(t *testing.T, reg prometheus.Gatherer) map[string]float64 {
 	series := make(map[string]float64)
 	for _, family := range families {
 		for _, metric := range family.GetMetric() {
-			labels := ""
+			var b strings.Builder
 			for _, l := range metric.GetLabel() {
-				labels += " " + l.GetValue()
+				b.WriteString(" " + l.GetValue())
 			}
+			labels := b.String()
 			h := metric.GetHistogram()
 			if h == nil {
 				series[family.GetName()+labels] = metric.GetGauge().GetValue()

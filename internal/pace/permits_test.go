@@ -1,7 +1,7 @@
 package pace
 
 import (
-	"fmt"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -69,7 +69,7 @@ func TestTheNumberOfJobsIsLearned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, permits := newJobs(t, 0)
 		for i := range 3 {
-			permits.Started(fmt.Sprint(i))
+			permits.Started(strconv.Itoa(i))
 		}
 		turn := b.enter(Request{Job: true})
 		require.True(t, b.has(turn), "no limit is known")
@@ -109,16 +109,16 @@ func TestJobsKnownByNameAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, permits := newJobs(t, 1)
 		for i := range maxJobs + 10 {
-			permits.Started(fmt.Sprint(i))
+			permits.Started(strconv.Itoa(i))
 		}
 		open, _ := permits.Open()
 		require.Equal(t, maxJobs, open)
 		permits.Ended("0")
-		permits.Ended(fmt.Sprint(maxJobs))
+		permits.Ended(strconv.Itoa(maxJobs))
 		open, _ = permits.Open()
 		require.Equal(t, maxJobs-1, open, "the oldest have been forgotten")
 		for i := range maxJobs + 10 {
-			permits.Ended(fmt.Sprint(i))
+			permits.Ended(strconv.Itoa(i))
 		}
 		require.LessOrEqual(t, len(permits.order), 16)
 	})

@@ -11,12 +11,12 @@ import (
 func tuning() Tuning { return Tuning{Adaptive: true, StartRate: 2, Recovery: 10 * time.Second} }
 
 // run takes every slot as it comes, with others waiting, for so long.
-func run(r *Rate, from time.Time, length time.Duration) (end time.Time, taken int) {
-	end = from.Add(length)
-	for now := from; ; taken++ {
+func run(r *Rate, from time.Time, length time.Duration) time.Time {
+	end := from.Add(length)
+	for now := from; ; {
 		now = r.Next(now, tuning())
 		if now.After(end) {
-			return end, taken
+			return end
 		}
 		r.Take(now, 1, true, tuning())
 	}
@@ -28,7 +28,7 @@ func TestARateDoublesUntilItIsThrottled(t *testing.T) {
 	r.Take(now, 1, false, tuning())
 	require.True(t, r.Throttled(now, Evidence{Slot: 1}, tuning()))
 	require.False(t, r.Throttled(now, Evidence{Slot: 1}, tuning()), "of the same round trip")
-	now, _ = run(&r, now, 3*time.Second)
+	run(&r, now, 3*time.Second)
 	require.InDelta(t, 16, r.Limit, 2)
 }
 
@@ -37,11 +37,11 @@ func TestARateComesBackToItsLimitAndLingersThere(t *testing.T) {
 	require.True(t, r.Throttled(r.At, Evidence{Slot: 100}, tuning()))
 	require.InDelta(t, 18, r.Limit, 1e-9)
 	require.InDelta(t, 20, r.Span, 1e-9, "the same limit again: it is steady")
-	now, _ := run(&r, r.At, 10*time.Second)
+	now := run(&r, r.At, 10*time.Second)
 	require.InDelta(t, 19.75, r.Limit, 0.03)
-	now, _ = run(&r, now, 10*time.Second)
+	now = run(&r, now, 10*time.Second)
 	require.InDelta(t, 20, r.Limit, 0.03)
-	now, _ = run(&r, now, 10*time.Second)
+	run(&r, now, 10*time.Second)
 	require.Greater(t, r.Limit, 25.0)
 }
 
