@@ -46,7 +46,7 @@ type shown interface {
 
 // Metrics shows queues to Prometheus. Everything is read when it is scraped.
 type Metrics struct {
-	depth, wait, jobs, pause, rate *prometheus.Desc
+	depth, wait, pause, rate *prometheus.Desc
 
 	mu       sync.Mutex
 	accounts map[string]shown
@@ -60,7 +60,6 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		depth:    prometheus.NewDesc("ocrproxy_queue_depth", "Requests that wait for their turn.", []string{"provider", "priority"}, nil),
 		wait: prometheus.NewDesc("ocrproxy_queue_wait_seconds", "How long requests have waited for the turns that came.",
 			[]string{"provider", "priority"}, nil),
-		jobs: prometheus.NewDesc("ocrproxy_jobs_open", "Jobs that are taken to be open at the provider.", []string{"provider"}, nil),
 		pause: prometheus.NewDesc("ocrproxy_throttle_pause_seconds",
 			"How much longer requests are held back after a throttled one, 0 if they are not.", []string{"provider", "operation"}, nil),
 		rate: prometheus.NewDesc("ocrproxy_pacing_rate", "Calls per second that are let go, 0 if nothing limits them.",
@@ -87,7 +86,7 @@ func (m *Metrics) Remove(account string) {
 
 // Describe implements prometheus.Collector.
 func (m *Metrics) Describe(descs chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{m.depth, m.wait, m.jobs, m.pause, m.rate} {
+	for _, d := range []*prometheus.Desc{m.depth, m.wait, m.pause, m.rate} {
 		descs <- d
 	}
 }
@@ -128,16 +127,5 @@ func (q *Queues) collect(m *Metrics, metrics chan<- prometheus.Metric) {
 			}
 		}
 		metrics <- prometheus.MustNewConstHistogram(m.wait, count, all[p].sum.Seconds(), buckets, q.account, p.String())
-	}
-	open := 0
-	if q.permits != nil {
-		open, _ = q.permits.Open()
-	}
-	metrics <- prometheus.MustNewConstMetric(m.jobs, prometheus.GaugeValue, float64(open), q.account)
-}
-
-func (g *Gates) collect(m *Metrics, metrics chan<- prometheus.Metric) {
-	for scope, left := range g.Remaining() {
-		metrics <- prometheus.MustNewConstMetric(m.pause, prometheus.GaugeValue, left.Seconds(), g.account, scope)
 	}
 }
