@@ -44,18 +44,19 @@ func (b *Breaker) Tell() Told {
 	return t
 }
 
-// Hear brings what all know after t was told, and the time on the clock that all ask. What happened in this process since t is told first.
-func (b *Breaker) Hear(t Told, o Outage, now time.Time) {
+// Hear brings what all know after t was told, and the time on the clock that all ask. What happened in this process since t is told first. It
+// reports whether this process may probe that could not before.
+func (b *Breaker) Hear(t Told, o Outage, now time.Time) (granted bool) {
 	b.mu.Lock()
 	defer b.unlock()
 	f := b.fleet
 	f.alone = false
 	if f.event != t.event {
 		f.stir()
-		return
+		return false
 	}
 	if o.Turn < f.turn {
-		return // it has been lost, and there is nothing to keep of it
+		return false // it was told before the others had heard what this process knows
 	}
 	newer := o.Turn > f.turn
 	f.turn, f.news = o.Turn, nothing
@@ -67,13 +68,15 @@ func (b *Breaker) Hear(t Told, o Outage, now time.Time) {
 	}
 	if !o.Open || o.Prober != f.me {
 		f.grant = time.Time{}
-		return
+		return false
 	}
 	could := !b.mustAsk(time.Now())
 	f.grant = time.Now().Add(o.Lease.Sub(now) - leaseMargin)
-	if !could {
-		b.wake()
+	if could {
+		return false
 	}
+	b.wake()
+	return true
 }
 
 // Alone tells the breaker that the others cannot be reached: until the next Hear it acts by itself.

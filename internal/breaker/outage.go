@@ -62,7 +62,7 @@ type Told struct {
 // that all ask.
 func (t Told) Change(o Outage, now time.Time) (Outage, bool) {
 	before := o
-	if o.Turn < t.turn && (o.Turn > 0 || t.state != Closed) {
+	if o.Turn < t.turn {
 		// What all knew has been lost, or an older state was told by one that had missed the last.
 		o = t.outage(now, t.turn)
 		if o.Open {
