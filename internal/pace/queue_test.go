@@ -362,6 +362,10 @@ func TestACircuitThatRejectsLetsEverybodyPass(t *testing.T) {
 		}
 		_, full := b.q.Full()
 		require.False(t, full)
+		waiting.Leave()
+		state = Closed
+		qs.CircuitChanged()
+		require.False(t, b.has(b.enter(Request{})), "who passed took no slot and gives none back")
 	})
 }
 
