@@ -15,12 +15,10 @@ func TestQueueMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reg := prometheus.NewPedanticRegistry()
 		m := NewMetrics(reg)
-		permits := NewPermits(1, time.Hour, time.Second)
-		qs := NewQueues("acct", []string{"submit"}, QueueSettings{Rate: 10}, nil, permits)
+		qs := NewQueues("acct", []string{"submit"}, Settings{Rate: 10}, nil, nil)
 		m.Add(qs)
-		m.Add(NewQueues("gone", []string{"submit"}, QueueSettings{}, nil, nil))
+		m.Add(NewQueues("gone", []string{"submit"}, Settings{}, nil, nil))
 		m.Remove("gone")
-		permits.Started("job")
 		b := &bench{t, qs.For("submit"), qs, time.Now()}
 		b.enter(Request{})
 		b.enter(Request{Priority: Low})
@@ -31,7 +29,6 @@ func TestQueueMetrics(t *testing.T) {
 			"ocrproxy_queue_depth high acct": 0, "ocrproxy_queue_depth normal acct": 0, "ocrproxy_queue_depth low acct": 1,
 			"ocrproxy_queue_wait_seconds high acct": 0, "ocrproxy_queue_wait_seconds normal acct": 1, "ocrproxy_queue_wait_seconds low acct": 1,
 			"ocrproxy_queue_wait_seconds sum high acct": 0, "ocrproxy_queue_wait_seconds sum normal acct": 0, "ocrproxy_queue_wait_seconds sum low acct": 0.1,
-			"ocrproxy_jobs_open acct":                       1,
 			"ocrproxy_throttle_pause_seconds submit acct":   0,
 			"ocrproxy_throttle_pause_seconds other acct":    1.85,
 			"ocrproxy_pacing_rate submit acct":              10,

@@ -22,7 +22,7 @@ func TestRandomStorms(t *testing.T) {
 func storm(t *testing.T, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	some := func(limit time.Duration) time.Duration { return time.Duration(rng.Int64N(int64(limit))) }
-	s := QueueSettings{
+	s := Settings{
 		Adaptive: seed%2 == 0, StartRate: 5, Recovery: time.Second, MaxWaiting: 60, MaxPause: 3 * time.Second, Smear: time.Second,
 		MaxInFlight: int(seed/2%3) * 7,
 	}

@@ -11,7 +11,7 @@ import (
 
 func newJobs(t *testing.T, limit int) (*bench, *Permits) {
 	permits := NewPermits(limit, time.Hour, 10*time.Second)
-	qs := NewQueues("acct", []string{"submit"}, QueueSettings{}, nil, permits)
+	qs := NewQueues("acct", []string{"submit"}, Settings{}, nil, permits)
 	return &bench{t, qs.For("submit"), qs, time.Now()}, permits
 }
 

@@ -1,3 +1,5 @@
+// Package pace decides when calls may go to a provider that can take only so many: one queue per operation of an account, which learns from throttles how fast it may go,
+// and shares what there is fairly among those who wait.
 package pace
 
 import (
@@ -85,7 +87,7 @@ type Queue struct {
 	looks   atomic.Uint64 // at the circuit, begun
 
 	mu       sync.Mutex
-	settings QueueSettings
+	settings Settings
 	pacer    Pacer
 	flows    flows
 	inFlight int
@@ -107,7 +109,7 @@ type Queue struct {
 	armed time.Time // zero: the timer is not set
 }
 
-func newQueue(s QueueSettings, c Circuit, p *Permits) *Queue {
+func newQueue(s Settings, c Circuit, p *Permits) *Queue {
 	return &Queue{circuit: c, permits: p, settings: s, pacer: &own{tuning: s.tuning()}}
 }
 
@@ -418,6 +420,14 @@ func (q *Queue) Remaining() time.Duration {
 	return max(0, time.Until(rate.Pause))
 }
 
+// Paced reports whether a rate holds calls back at present, so that their costs count.
+func (q *Queue) Paced() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	rate := q.pacer.Rate()
+	return rate.PerSecond(q.settings.tuning()) > 0
+}
+
 // Snapshot tells how the queue stands.
 func (q *Queue) Snapshot() Snapshot {
 	q.mu.Lock()
@@ -438,7 +448,7 @@ func (q *Queue) Snapshot() Snapshot {
 }
 
 // update replaces the settings. What has been learned stays, and so does a running pause.
-func (q *Queue) update(s QueueSettings) {
+func (q *Queue) update(s Settings) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.settings = s

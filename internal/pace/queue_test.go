@@ -18,7 +18,7 @@ type bench struct {
 	start time.Time
 }
 
-func newBench(t *testing.T, s QueueSettings) *bench {
+func newBench(t *testing.T, s Settings) *bench {
 	qs := NewQueues("acct", nil, s, nil, nil)
 	return &bench{t, qs.For("other"), qs, time.Now()}
 }
@@ -85,7 +85,7 @@ func TestWithoutLimitsEverybodyGoesAtOnce(t *testing.T) {
 
 func TestFixedRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, QueueSettings{Rate: 10, Burst: 3})
+		b := newBench(t, Settings{Rate: 10, Burst: 3})
 		var came []time.Duration
 		var turns []*Turn
 		for range 6 {
@@ -106,7 +106,7 @@ func TestFixedRate(t *testing.T) {
 
 func TestPagesCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, QueueSettings{Rate: 10})
+		b := newBench(t, Settings{Rate: 10})
 		require.True(t, b.has(b.enter(Request{Cost: 20})), "a large one goes when its turn comes")
 		next := b.enter(Request{})
 		time.Sleep(1990 * time.Millisecond)
@@ -118,7 +118,7 @@ func TestPagesCount(t *testing.T) {
 
 func TestMaxInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, QueueSettings{MaxInFlight: 2})
+		b := newBench(t, Settings{MaxInFlight: 2})
 		first, second := b.enter(Request{}), b.enter(Request{})
 		third, fourth := b.enter(Request{}), b.enter(Request{})
 		time.Sleep(time.Hour)
@@ -135,7 +135,7 @@ func TestMaxInFlight(t *testing.T) {
 
 func TestATurnThatLeavesGivesItsSlotBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, QueueSettings{Rate: 1})
+		b := newBench(t, Settings{Rate: 1})
 		first, second, third := b.enter(Request{}), b.enter(Request{}), b.enter(Request{})
 		second.Leave()
 		require.False(t, b.has(third))
@@ -146,7 +146,7 @@ func TestATurnThatLeavesGivesItsSlotBack(t *testing.T) {
 
 func TestPauseHoldsAndLetsTheCrowdOutEvenly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, QueueSettings{MaxPause: time.Minute, Smear: time.Second})
+		b := newBench(t, Settings{MaxPause: time.Minute, Smear: time.Second})
 		b.q.Pause(b.start.Add(2 * time.Second))
 		b.q.Pause(b.start.Add(time.Second))
 		require.Equal(t, 2*time.Second, b.q.Remaining(), "never shorter")
@@ -168,13 +168,13 @@ func TestPauseHoldsAndLetsTheCrowdOutEvenly(t *testing.T) {
 
 func TestMaxPauseBoundsEachHint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, QueueSettings{MaxPause: 5 * time.Second})
+		b := newBench(t, Settings{MaxPause: 5 * time.Second})
 		b.q.Pause(b.start.Add(time.Hour))
 		require.Equal(t, 5*time.Second, b.q.Remaining())
 		time.Sleep(4 * time.Second)
 		b.q.Pause(b.start.Add(time.Hour).UTC().Round(0)) // a date from a header has no monotonic part
 		require.Equal(t, 5*time.Second, b.q.Remaining())
-		b.qs.Update(QueueSettings{})
+		b.qs.Update(Settings{})
 		require.Equal(t, 5*time.Second, b.q.Remaining(), "a running pause keeps its end")
 		b.q.Pause(time.Unix(1<<40, 0))
 		require.Greater(t, b.q.Remaining(), 200*365*24*time.Hour, "no overflow")
@@ -183,7 +183,7 @@ func TestMaxPauseBoundsEachHint(t *testing.T) {
 
 func TestWhoHasNoTimeForAPauseIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, QueueSettings{Rate: 1})
+		b := newBench(t, Settings{Rate: 1})
 		b.enter(Request{})
 		patient := b.enter(Request{Deadline: b.start.Add(time.Minute)})
 		hasty := b.enter(Request{Deadline: b.start.Add(8 * time.Second)})
@@ -203,7 +203,7 @@ func TestWhoHasNoTimeForAPauseIsTold(t *testing.T) {
 
 func TestExpectedWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, QueueSettings{Rate: 10, MaxWaiting: 200})
+		b := newBench(t, Settings{Rate: 10, MaxWaiting: 200})
 		wait := func(r Request) time.Duration {
 			r.Deadline = time.Now().Add(time.Nanosecond)
 			var long *TooLongError
@@ -236,7 +236,7 @@ func TestExpectedWait(t *testing.T) {
 
 func TestExpectedWaitWhereCallsUnderWayAreTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, QueueSettings{MaxInFlight: 2})
+		b := newBench(t, Settings{MaxInFlight: 2})
 		first := b.enter(Request{})
 		time.Sleep(2 * time.Second)
 		first.Done(Accepted)
@@ -253,7 +253,7 @@ func TestExpectedWaitWhereCallsUnderWayAreTheLimit(t *testing.T) {
 
 func TestSharesByTenantAndPriority(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, QueueSettings{Rate: 10})
+		b := newBench(t, Settings{Rate: 10})
 		b.enter(Request{})
 		var requests []Request
 		for range 16 {
@@ -270,7 +270,7 @@ func TestSharesByTenantAndPriority(t *testing.T) {
 
 func TestRetriesGoFirstAmongTheirOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, QueueSettings{Rate: 10})
+		b := newBench(t, Settings{Rate: 10})
 		b.enter(Request{})
 		first, second := b.enter(Request{Tenant: "a"}), b.enter(Request{Tenant: "b"})
 		again := b.enter(Request{Tenant: "a", Again: true})
@@ -284,7 +284,7 @@ func TestRetriesGoFirstAmongTheirOwn(t *testing.T) {
 
 func TestTenantsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, QueueSettings{Rate: 1000})
+		b := newBench(t, Settings{Rate: 1000})
 		b.q.Pause(time.Now().Add(time.Second))
 		var turns []*Turn
 		for i := range 5000 {
@@ -346,14 +346,39 @@ func TestAnOpenCircuitLetsOneProbeOutAtATime(t *testing.T) {
 	})
 }
 
+func TestTheLatestLookAtTheCircuitCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		looks, slow := 0, make(chan struct{})
+		qs := NewQueues("acct", nil, usual(), func() (CircuitState, time.Duration) {
+			mu.Lock()
+			looks++
+			first := looks == 1
+			mu.Unlock()
+			if first {
+				<-slow
+				return Holding, time.Hour
+			}
+			return Closed, 0
+		}, nil)
+		q := qs.For("other")
+		go q.look()
+		synctest.Wait()
+		q.look()
+		close(slow)
+		synctest.Wait()
+		require.False(t, q.Snapshot().Held, "it is old news")
+	})
+}
+
 func TestACircuitThatRejectsLetsEverybodyPass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		state := Closed
-		qs := NewQueues("acct", nil, QueueSettings{Rate: 1, MaxWaiting: 2}, func() (CircuitState, time.Duration) { return state, 0 }, nil)
+		qs := NewQueues("acct", nil, Settings{Rate: 1, MaxWaiting: 2}, func() (CircuitState, time.Duration) { return state, 0 }, nil)
 		b := &bench{t, qs.For("other"), qs, time.Now()}
 		b.enter(Request{})
 		waiting := b.enter(Request{})
-		b.q.Pause(time.Now().Add(time.Hour))
+		b.q.Pause(time.Now().Add(100 * time.Millisecond))
 		state = Passing
 		qs.CircuitChanged()
 		require.True(t, b.has(waiting))
@@ -362,6 +387,11 @@ func TestACircuitThatRejectsLetsEverybodyPass(t *testing.T) {
 		}
 		_, full := b.q.Full()
 		require.False(t, full)
+		waiting.Leave()
+		time.Sleep(200 * time.Millisecond)
+		state = Closed
+		qs.CircuitChanged()
+		require.False(t, b.has(b.enter(Request{})), "who passed took no slot and gives none back")
 	})
 }
 
@@ -391,7 +421,7 @@ func TestTheFirstThrottleBringsTheRateThatWasAccepted(t *testing.T) {
 		turn.Done(Throttled)
 		require.InDelta(t, 45, b.q.Snapshot().Rate, 1e-9, "the provider has named it")
 
-		b = newBench(t, QueueSettings{})
+		b = newBench(t, Settings{})
 		b.throttle()
 		require.Zero(t, b.q.Snapshot().Rate, "nothing is to be learned")
 	})
@@ -400,7 +430,7 @@ func TestTheFirstThrottleBringsTheRateThatWasAccepted(t *testing.T) {
 // Ten thousand that wait for years cost a grant no more than ten do.
 func TestAGrantDoesNotLookAtAllWhoWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, QueueSettings{Rate: 1e6})
+		b := newBench(t, Settings{Rate: 1e6})
 		b.q.Pause(time.Now().Add(time.Second))
 		turns := make([]Turn, 100_000)
 		for i := range turns {
@@ -412,7 +442,7 @@ func TestAGrantDoesNotLookAtAllWhoWait(t *testing.T) {
 }
 
 func TestAnImmediateTurnDoesNotAllocate(t *testing.T) {
-	for _, s := range []QueueSettings{usual(), {Rate: 1e12}, {MaxInFlight: 10}} {
+	for _, s := range []Settings{usual(), {Rate: 1e12}, {MaxInFlight: 10}} {
 		q := NewQueues("acct", nil, s, nil, nil).For("other")
 		var turn Turn
 		require.Zero(t, testing.AllocsPerRun(100, func() {
@@ -437,7 +467,7 @@ func BenchmarkImmediateTurn(b *testing.B) {
 }
 
 func BenchmarkGrantBesideTenThousand(b *testing.B) {
-	q := NewQueues("acct", nil, QueueSettings{MaxInFlight: 1}, nil, nil).For("other")
+	q := NewQueues("acct", nil, Settings{MaxInFlight: 1}, nil, nil).For("other")
 	var running Turn
 	_ = q.Enter(&running, Request{})
 	turns := make([]Turn, 10_000)

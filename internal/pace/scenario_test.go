@@ -140,7 +140,7 @@ type fleet struct {
 	attempts int // the most that a document needed
 }
 
-func newFleet(u *upstream, s QueueSettings) *fleet {
+func newFleet(u *upstream, s Settings) *fleet {
 	f := &fleet{u: u, f: &fuse{every: 2 * time.Second}}
 	f.qs = NewQueues("acct", nil, s, f.f.state, nil)
 	f.f.changed = f.qs.CircuitChanged
@@ -148,8 +148,8 @@ func newFleet(u *upstream, s QueueSettings) *fleet {
 	return f
 }
 
-func usual() QueueSettings {
-	return QueueSettings{Adaptive: true, StartRate: 2, Recovery: 10 * time.Second, MaxWaiting: 10000, MaxPause: time.Minute, Smear: time.Second}
+func usual() Settings {
+	return Settings{Adaptive: true, StartRate: 2, Recovery: 10 * time.Second, MaxWaiting: 10000, MaxPause: time.Minute, Smear: time.Second}
 }
 
 // do has one document done, however often it takes.
