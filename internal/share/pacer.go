@@ -16,7 +16,7 @@ const (
 	// many that he does not use after all.
 	ahead = 100 * time.Millisecond
 	// lead is how long before its time one asks for a slot that is further away, on average. Who has had less than the others asks sooner, by up to
-	// half as much, and a bit of chance keeps them apart.
+	// four fifths, and a bit of chance keeps them apart.
 	lead, leadChance = 50 * time.Millisecond, 10 * time.Millisecond
 	// stale is how long a reserved slot can still be used after its time, by a process that was kept from it.
 	stale = 250 * time.Millisecond
@@ -335,7 +335,7 @@ func (p *Pacer) step() (again time.Duration) {
 
 // lead is how long before the time of the next slot this process asks for it; mu is held.
 func (p *Pacer) lead() time.Duration {
-	had := min(1.5, max(0.5, p.share*float64(p.account.Peers()))) // 1: as much as everybody
+	had := min(1.8, max(0.2, p.share*float64(p.account.Peers())))    // 1: as much as everybody
 	return time.Duration(float64(lead)*(2-had)) + rand.N(leadChance) //nolint:gosec // chance is enough
 }
 
