@@ -33,5 +33,7 @@ func (s *shared) together(c config.Provider, breakers *breaker.Group, queues *pa
 	account := s.state.Account(c.Name, c.Kind, c.UpstreamURL().Host)
 	account.Circuit(breakers.For(""), queues.CircuitChanged)
 	queues.Share(func(scope string, t pace.Tuning, wake func()) pace.Pacer { return account.Pacer(scope, t, wake) })
-	_ = permits
+	if permits != nil {
+		permits.Share(func(wake func(), jobs func() []pace.Job) pace.Places { return account.Places(wake, jobs) })
+	}
 }

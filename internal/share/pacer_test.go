@@ -52,7 +52,7 @@ type sidecar struct {
 	served atomic.Int64
 }
 
-func newSidecar(t *testing.T, address string, s pace.QueueSettings) *sidecar {
+func newSidecar(t *testing.T, address string, s pace.Settings) *sidecar {
 	t.Helper()
 	c := &sidecar{store: join(t, address)}
 	a := account(c.store)
@@ -65,7 +65,7 @@ func newSidecar(t *testing.T, address string, s pace.QueueSettings) *sidecar {
 	return c
 }
 
-func newSidecars(t *testing.T, n int, address string, s pace.QueueSettings) []*sidecar {
+func newSidecars(t *testing.T, n int, address string, s pace.Settings) []*sidecar {
 	t.Helper()
 	all := make([]*sidecar, n)
 	for i := range all {
@@ -128,8 +128,8 @@ func run(t *testing.T, all []*sidecar, workers int, length time.Duration, call f
 	running.Wait()
 }
 
-func settings() pace.QueueSettings {
-	return pace.QueueSettings{StartRate: 2, Recovery: 2 * time.Second, MaxWaiting: 1000}
+func settings() pace.Settings {
+	return pace.Settings{StartRate: 2, Recovery: 2 * time.Second, MaxWaiting: 1000}
 }
 
 // Ten queues over one rate are together as fast as the rate says, and none is left out.
