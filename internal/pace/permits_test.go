@@ -2,6 +2,7 @@ package pace
 
 import (
 	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -96,12 +97,22 @@ func TestTheNumberOfJobsIsLearned(t *testing.T) {
 type table struct {
 	taken, ready int
 	full, away   bool
+	mu           sync.Mutex
 	asked        []int // limits
+}
+
+// last is the limit under which a place was last asked for.
+func (p *table) last() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.asked[len(p.asked)-1]
 }
 
 func (p *table) Open() (n int, together bool) { return p.taken, !p.away }
 
 func (p *table) Ready(limit int) (ok, full bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.ready == 0 {
 		p.asked = append(p.asked, limit)
 	}
@@ -124,7 +135,7 @@ func TestOtherProcessesHaveJobsToo(t *testing.T) {
 		permits.Share(func(func(), func() []Job) Places { return shared })
 		turn := b.enter(Request{Job: true})
 		require.False(t, b.has(turn), "there may be room, but a place has to be asked for")
-		require.Equal(t, 3, shared.asked[0])
+		require.Equal(t, 3, shared.last())
 		shared.ready = 1
 		permits.tell()
 		require.True(t, b.has(turn))
@@ -149,11 +160,11 @@ func TestALimitLearnedTogether(t *testing.T) {
 		shared.ready = 0
 		next := b.enter(Request{Job: true})
 		require.False(t, b.has(next))
-		require.Equal(t, 6, shared.asked[0], "as many as all have open, but for the one that was refused")
+		require.Equal(t, 6, shared.last(), "as many as all have open, but for the one that was refused")
 		time.Sleep(10*time.Second + time.Millisecond)
 		synctest.Wait()
 		require.False(t, b.has(next))
-		require.Equal(t, 7, shared.asked[len(shared.asked)-1], "one more is tried")
+		require.Equal(t, 7, shared.last(), "one more is tried")
 	})
 }
 
