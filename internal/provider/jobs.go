@@ -21,11 +21,13 @@ type Jobs struct {
 	Polls []string
 	// Drops are the operations that make the provider forget a job; nil: there is none.
 	Drops []string
+	// Parts are the operations that are about one job in another way: that fetch a part of its result, or break it off; nil: there is none.
+	Parts []string
 	// Lives is how long after its start a job can be asked for.
 	Lives time.Duration
 	// Started reads the job's id out of a good answer to a start; "": there is none.
 	Started func(h http.Header, body []byte) string
-	// Asked reads the job's id out of a call that polls or drops it, given the call's address and its body; "": there is none.
+	// Asked reads the job's id out of a call that polls or drops it, or is about it in another way, given the call's address and its body; "": there is none.
 	Asked func(u *url.URL, body []byte) string
 	// Serves reports whether a call that polls or drops is one for the jobs of a start, which others do not know; nil: every one is.
 	Serves func(poll, start string) bool
@@ -67,6 +69,7 @@ func azureJobs() *Jobs {
 		Starts: []string{"analyze", "analyzeBatch", "classify", "classifyBatch", "read"},
 		Polls:  []string{"getAnalyzeResult", "getAnalyzeBatchResult", "getClassifyResult", "getClassifyBatchResult", "getReadResult"},
 		Drops:  []string{"deleteAnalyzeResult", "deleteAnalyzeBatchResult"},
+		Parts:  []string{"getAnalyzeResultPdf", "getAnalyzeResultFigure"},
 		Lives:  day,
 		Started: func(h http.Header, _ []byte) string {
 			u, err := url.Parse(h.Get("Operation-Location"))
@@ -75,7 +78,7 @@ func azureJobs() *Jobs {
 			}
 			return lastSegment(u)
 		},
-		Asked: func(u *url.URL, _ []byte) string { return lastSegment(u) },
+		Asked: func(u *url.URL, _ []byte) string { return segmentAfter(u, "analyzeResults", "analyzeBatchResults") }, // figures lie below it
 		Watch: []string{"status"},
 		Ended: endedAs("status", "succeeded", "failed", "canceled", "cancelled", "completed", "partiallyCompleted", "skipped"),
 	}
@@ -87,11 +90,14 @@ func googleJobs(starts ...string) *Jobs {
 		Starts: starts,
 		Polls:  []string{"getOperation", "waitOperation"},
 		Drops:  []string{"deleteOperation"},
+		Parts:  []string{"cancelOperation"},
 		Lives:  7 * day,
 		Started: func(_ http.Header, body []byte) string {
 			return operationName(classify.ReadBody(body).At("name").Text())
 		},
-		Asked: func(u *url.URL, _ []byte) string { return operationName(strings.TrimSuffix(u.EscapedPath(), ":wait")) },
+		Asked: func(u *url.URL, _ []byte) string {
+			return operationName(strings.TrimSuffix(strings.TrimSuffix(u.EscapedPath(), ":wait"), ":cancel"))
+		},
 		Watch: []string{"done"},
 		Ended: func(v jsonstream.Found) bool { return isTrue(v, "done") },
 	}
@@ -116,9 +122,10 @@ func mistralJobs() *Jobs {
 	return &Jobs{
 		Starts:  []string{"batch.jobs.create"},
 		Polls:   []string{"batch.jobs.get"},
+		Parts:   []string{"batch.jobs.cancel"},
 		Lives:   7 * day,
 		Started: func(_ http.Header, body []byte) string { return classify.ReadBody(body).At("id").Text() },
-		Asked:   func(u *url.URL, _ []byte) string { return lastSegment(u) },
+		Asked:   func(u *url.URL, _ []byte) string { return segmentAfter(u, "jobs") },
 		Watch:   []string{"status"},
 		Ended:   endedAs("status", "SUCCESS", "FAILED", "TIMEOUT_EXCEEDED", "CANCELLED"),
 	}
@@ -139,4 +146,15 @@ func lastSegment(u *url.URL) string {
 		return ""
 	}
 	return all[len(all)-1]
+}
+
+// segmentAfter is the segment of an address that follows the last one of those names, else its last segment; unescaped.
+func segmentAfter(u *url.URL, names ...string) string {
+	all := segments(u.EscapedPath())
+	for i := len(all) - 2; i >= 0; i-- {
+		if slices.Contains(names, all[i]) {
+			return all[i+1]
+		}
+	}
+	return lastSegment(u)
 }

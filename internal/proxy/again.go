@@ -35,7 +35,7 @@ func (x *exchange) costly() bool {
 func (x *exchange) call() calls.Call {
 	p := x.account.Provider
 	c := calls.Call{
-		Account: x.account.Name, Credential: x.circuit.key, Operation: x.op.Name, Size: x.body.Size(),
+		Account: x.listener.Name, Credential: x.circuit.key, Operation: x.op.Name, Size: x.body.Size(),
 		Print: func() (string, error) {
 			keys, err := x.identify()
 			print := keys.Fingerprint + x.wants()
@@ -80,13 +80,13 @@ func (x *exchange) recall(out *http.Request) (*http.Response, retry.Stop) {
 	case kept == nil:
 	case !kept.Buried:
 		return x.retell(out, kept, reasonRescued), retry.Continue
-	case x.resent == nil && (kept.Lasting || x.circuit.wait() > 0): // a replay means that something has changed
+	case x.resent == nil && (kept.Lasting || x.refusedFor() > 0): // a replay means that something has changed
 		return x.retell(out, kept, reasonBuried), retry.Continue
 	default:
 		kept.Release()
 	}
 	x.flight = x.account.Calls.Enter(call)
-	ctx, cancel := context.WithDeadlineCause(x.in.Context(), x.deadline(), &classify.TimeoutError{What: "total budget", After: x.policy.Total})
+	ctx, cancel := context.WithDeadlineCause(x.in.Context(), x.deadline(), &classify.TimeoutError{What: "total budget", After: x.total})
 	defer cancel()
 	joined, err := x.flight.Join(ctx)
 	switch {
@@ -112,7 +112,11 @@ func (x *exchange) retell(out *http.Request, a *calls.Answer, reason string) *ht
 	x.stop, x.shared = retry.Final, a
 	h := a.Header.Clone()
 	x.outcome, x.reason, x.status = Outcome(h.Get("Ocr-Proxy-Outcome")), reason, a.Status
-	if story, ok := a.Story.(told); ok && x.outcome != Success {
+	story, ok := a.Story.(told)
+	if ok {
+		x.account = story.account // whose addresses are in the answer
+	}
+	if ok && x.outcome != Success {
 		// The letter is raised with the history that it has: nothing new was tried.
 		x.history, x.err, x.stop, x.notBefore, x.job = story.history, story.err, story.stop, story.notBefore, story.job
 		x.letter = x.bury()
@@ -127,8 +131,9 @@ func (x *exchange) retell(out *http.Request, a *calls.Answer, reason string) *ht
 	}
 }
 
-// told is what a buried answer needs for its letter to be raised.
+// told is what else there is to know of an answer that is given again: who gave it and, of a buried one, what its letter needs to be raised.
 type told struct {
+	account   *Account // that answered
 	history   []attempt
 	err       error
 	stop      retry.Stop
@@ -252,10 +257,12 @@ func (x *exchange) share(resp *http.Response) *calls.Answer {
 		}
 		a = calls.NewAnswer(resp.StatusCode, head, body)
 	}
+	story := told{account: x.account}
 	if x.outcome != Success {
 		a.Buried, a.Lasting = !x.left, x.outcome != CircuitOpen
-		a.Story = told{append([]attempt(nil), x.history...), x.err, x.stop, x.notBefore, x.job}
+		story = told{x.account, append([]attempt(nil), x.history...), x.err, x.stop, x.notBefore, x.job}
 	}
+	a.Story = story
 	x.shared = a
 	return a
 }

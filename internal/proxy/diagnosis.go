@@ -69,7 +69,11 @@ func (x *exchange) diagnostic() string {
 // story is one attempt in one line.
 func (a attempt) story() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "attempt %d: %s", a.n, a.verdict.Class)
+	fmt.Fprintf(&b, "attempt %d", a.n)
+	if a.at != "" {
+		fmt.Fprintf(&b, " at account %s", a.at)
+	}
+	fmt.Fprintf(&b, ": %s", a.verdict.Class)
 	if a.status != 0 {
 		fmt.Fprintf(&b, ", status %d", a.status)
 	}

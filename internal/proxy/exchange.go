@@ -21,7 +21,8 @@ import (
 // exchange is one request of a worker's on its way through the proxy. It is the Transport of its own ReverseProxy: what the standard library
 // knows about proxying wraps the loop below, and the handler reads the story from here afterwards.
 type exchange struct {
-	account    *Account
+	listener   *Account // whose listener the call came to: for its names, its letters and its requests
+	account    *Account // that is asked now; usually the listener's
 	credential *credential.Credential
 	in         *http.Request
 	control    *http.ResponseController // of the worker's connection
@@ -31,8 +32,15 @@ type exchange struct {
 	rpc     *rpc // nil: plain HTTP
 	ask     instructions
 	op      provider.Operation
-	policy  Policy
+	policy  Policy        // of the account that is asked; its Total ends when the next account must be asked
+	total   time.Duration // that the request may take, whoever is asked
 	circuit circuit
+
+	bound     *Account      // that alone may be sent the letter; nil: any may
+	route     []*Account    // to be asked after the present one, in order
+	elsewhere int           // attempts that were made at accounts asked before the present one
+	comeBack  time.Time     // the earliest time at which one of those accounts may be asked again; zero: none is known
+	sentTo    []http.Header // heads of the last attempts at those accounts, with their credentials on them
 
 	body     *spool.Body   // as the worker sent it; nil: none
 	replaced []byte        // what goes out instead of body, when the proxy put a token in; nil: body
@@ -104,7 +112,7 @@ func (x *exchange) RoundTrip(out *http.Request) (*http.Response, error) {
 		return x.deliver(resp), nil
 	}
 	if x.stop = stop; stop == retry.Continue {
-		x.stop = x.repair(out, x.run(out))
+		x.stop = x.repair(out, x.travel(out))
 	}
 	x.journal()
 	if x.stop == retry.Canceled || x.gone() {
@@ -129,7 +137,10 @@ func (x *exchange) run(out *http.Request) retry.Stop {
 	if !x.fits(0) {
 		return retry.Elapsed // the upload, or waiting for another's answer, took it all
 	}
-	for n := 1; ; n++ {
+	for n := len(x.history) + 1; ; n++ {
+		if x.account.HoldOpen && x.circuit.wait() > 0 && x.anotherIsReady() {
+			return x.refusedByCircuit()
+		}
 		stop := x.passGate(&before)
 		if stop != retry.Continue {
 			return stop
@@ -172,6 +183,7 @@ func (x *exchange) next(n int, v classify.Verdict) (pause, retry.Stop) {
 	if x.history[n-1].mended {
 		return pause{source: fromNone}, retry.Continue // there is nothing to wait for
 	}
+	n -= x.elsewhere // each account has attempts of its own
 	tries := x.policy.MaxAttempts
 	switch {
 	case v.Class == classify.Unknown:
@@ -182,7 +194,7 @@ func (x *exchange) next(n int, v classify.Verdict) (pause, retry.Stop) {
 	case !v.Class.Retryable():
 		return pause{}, retry.Final
 	}
-	if !x.repeatable(x.history[n-1]) {
+	if !x.repeatable(x.lastAttempt()) {
 		return pause{}, retry.Unsafe
 	}
 	if x.account.Ending.Err() != nil {
@@ -210,7 +222,7 @@ func (x *exchange) next(n int, v classify.Verdict) (pause, retry.Stop) {
 		next.source = fromHint
 	}
 	if v.Class == classify.Transient {
-		over, ok := a.Purse.Take(x.policy.PurseRatio, x.policy.PurseFloor)
+		over, ok := x.listener.Purse.Take(x.policy.PurseRatio, x.policy.PurseFloor)
 		if !ok {
 			return pause{}, retry.Crowded
 		}

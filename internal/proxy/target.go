@@ -75,7 +75,7 @@ func (x *exchange) relocated(h http.Header) http.Header {
 	copied := false
 	for _, name := range addresses() {
 		for i, v := range h[name] {
-			rest, ok := under(x.account.Upstream, v)
+			rest, ok := x.underOurs(v)
 			if !ok || self == "" {
 				continue
 			}
@@ -94,7 +94,7 @@ func addresses() []string { return []string{"Operation-Location", "Location", "A
 // self is the listener as the worker sees it; "": not known.
 func (x *exchange) self() string {
 	if x.resent != nil {
-		return x.account.Self
+		return x.listener.Self
 	}
 	if x.in.TLS != nil {
 		return "https://" + x.in.Host
