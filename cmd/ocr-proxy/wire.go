@@ -8,7 +8,9 @@ import (
 	"hash/maphash"
 	"io"
 	"log"
+	"maps"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -128,6 +130,32 @@ func (s *shared) account(ctx context.Context, c config.Provider) (*proxy.Account
 		Calls: s.calls, Jobs: s.jobs, Transport: proxy.NewTransport(roots), GRPCTransport: proxy.NewGRPCTransport(roots), Bodies: s.bodies, MaxBody: s.maxBody, CopyBuffers: s.copies, Sink: s.sink, Version: s.version,
 		Metrics: s.requests.Account(c.Name, c.Kind, purse), Watch: watched, Log: s.log, ErrorLog: log.New(io.Discard, "", 0), Ending: s.ending, Seed: s.seed,
 	}, nil
+}
+
+// group tells each account, before it serves, which others its calls may go to. The accounts are those of the entries, in their order.
+func group(entries []config.Provider, accounts []*proxy.Account) error {
+	named := make(map[string]*proxy.Account, len(accounts))
+	for _, a := range accounts {
+		named[a.Name] = a
+	}
+	for i, c := range entries {
+		if len(c.Fallback)+len(c.Spread) == 0 {
+			continue
+		}
+		var shares []proxy.Share
+		for _, name := range slices.Sorted(maps.Keys(c.Spread)) {
+			shares = append(shares, proxy.Share{Account: named[name], Weight: c.Spread[name]})
+		}
+		var fallback []*proxy.Account
+		for _, name := range c.Fallback {
+			fallback = append(fallback, named[name])
+		}
+		var err error
+		if accounts[i].Group, err = proxy.NewGroup(accounts[i], shares, fallback); err != nil {
+			return fmt.Errorf("provider %s: fallback and spread: %w", c.Name, err)
+		}
+	}
+	return nil
 }
 
 // openLetters are those of an account; nil without a store.

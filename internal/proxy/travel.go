@@ -19,6 +19,9 @@ func (x *exchange) travel(out *http.Request) retry.Stop {
 	if x.listener.Group == nil {
 		return x.run(out)
 	}
+	for _, name := range x.credentialHeaders() {
+		out.Header.Del(name) // what the worker put into one account's place must not reach another
+	}
 	x.setOut(out)
 	for {
 		stop := x.run(out)
