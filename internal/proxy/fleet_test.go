@@ -112,3 +112,22 @@ func (f *fleet) trip(name string) {
 		p.Done(breaker.Failure)
 	}
 }
+
+// heals closes an account's circuit.
+func (f *fleet) heals(name string) {
+	f.accounts[name].Breakers = breaker.NewGroup(name, defaults("generic").breaker, 16, breaker.Observer{})
+}
+
+// speakRPC has the worker and all accounts speak gRPC.
+func (f *fleet) speakRPC() {
+	f.journaling.speakRPC()
+	for name, a := range f.accounts {
+		if name == "acct" {
+			continue
+		}
+		out := NewGRPCTransport(nil)
+		out.DialContext, out.Proxy = f.at[name].dial, nil
+		a.GRPCTransport = out
+		f.t.Cleanup(out.CloseIdleConnections)
+	}
+}
