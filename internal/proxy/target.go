@@ -75,7 +75,7 @@ func (x *exchange) relocated(h http.Header) http.Header {
 	copied := false
 	for _, name := range addresses() {
 		for i, v := range h[name] {
-			rest, ok := x.underOurs(v)
+			rest, ok := under(x.account.Upstream, v)
 			if !ok || self == "" {
 				continue
 			}

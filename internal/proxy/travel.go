@@ -274,19 +274,6 @@ func (x *exchange) asked() string {
 	return x.account.Name
 }
 
-// underOurs cuts the address of one of the group's upstreams off a URL, that of the account that was asked before the others.
-func (x *exchange) underOurs(location string) (rest string, ok bool) {
-	if rest, ok = under(x.account.Upstream, location); ok || x.listener.Group == nil {
-		return rest, ok
-	}
-	for _, a := range x.listener.Group.all {
-		if rest, ok = under(a.Upstream, location); ok {
-			return rest, true
-		}
-	}
-	return "", false
-}
-
 // boundTo is the account that a dead letter must go to, because it may have done the letter's call: under a token it does nothing twice, where
 // another would. nil, true: any. nil, false: nothing says which one that is, or it is not of the group any more.
 func (x *exchange) boundTo() (a *Account, known bool) {

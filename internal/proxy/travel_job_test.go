@@ -34,7 +34,7 @@ func TestASpreadSharesCallsAndRepeatsOfAStartMeetTheSameAccount(t *testing.T) {
 				}
 				start := textractStart(fmt.Sprintf("Amz-Sdk-Invocation-Id: i-%d-%d", i, round))
 				start.body = strings.Replace(s3Start, `"n"`, fmt.Sprintf(`"n%d"`, i), 1)
-				f.account.Group.spread[0].turn, f.account.Group.spread[1].turn = round, -round
+				f.account.Group.spread[0].turn = -100 * (round % 2) // whoever would be asked in turn
 				r := f.send(t.Context(), start)
 				require.Equal(t, "2", r.own("Attempts"), "the other member is asked when the first has failed")
 				after := f.asked()
@@ -56,6 +56,7 @@ func TestASpreadPassesOverWhoCannotServe(t *testing.T) {
 			require.Equal(t, "1", f.send(t.Context(), analysis(doc)).own("Attempts"))
 		}
 		require.Equal(t, map[string]int{"b": 3}, f.asked())
+		require.Zero(t, f.figure("breaker_rejected_total"), "passed over, not refused there")
 		f.spreads(map[string]int{"acct": 1, "b": 1}, "c")
 		f.at["b"].script(step{status: 500})
 		f.at["c"].script(step{body: `{"pages":[]}`})
@@ -249,5 +250,40 @@ func TestAReplayMayGoToAnotherAccountAndItsJobIsFollowedThere(t *testing.T) {
 		require.Equal(t, []string{"acct", "r-1"}, []string{failed.Provider, failed.Job.ID})
 		f.trip("b")
 		require.Positive(t, f.account.ReplayWait(letter))
+	})
+}
+
+// A start that follows one whose job failed must be another job at every account.
+func TestAFailedJobOfAnotherAccountIsNotNamedAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		f := newFleet(t, once("textract"), "b")
+		f.falls("b")
+		f.trip("acct")
+		f.at["b"].script(
+			step{header: amzJSON, body: `{"JobId":"j-1"}`}, step{header: amzJSON, body: `{"JobStatus":"FAILED","StatusMessage":"INVALID_IMAGE_TYPE"}`},
+			step{header: amzJSON, body: `{"JobId":"j-2"}`})
+		f.send(t.Context(), textractStart("Amz-Sdk-Invocation-Id: i-1"))
+		f.send(t.Context(), textractPoll("j-1"))
+		require.Contains(t, f.send(t.Context(), textractStart("Amz-Sdk-Invocation-Id: i-1")).body, "j-2")
+		sent := f.at["b"].attempts()
+		require.NotEqual(t, tokenOf(t, sent[0].body), tokenOf(t, sent[2].body))
+	})
+}
+
+// Under a policy that repeats everything, a letter goes wherever a call would.
+func TestALetterIsBoundOnlyWhereThePolicyIs(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := once("textract")
+		s.policy.Ambiguous = RepeatAlways
+		f := newFleet(t, s, "b")
+		f.falls("b")
+		f.trip("b")
+		f.at["acct"].script(step{lost: true})
+		letter, body := f.fails(textractStart("Amz-Sdk-Invocation-Id: i-1"))
+		require.True(t, letter.Attempts[0].Ambiguous)
+		f.trip("acct")
+		f.heals("b")
+		f.at["b"].script(step{header: amzJSON, body: `{"JobId":"j-1"}`})
+		require.NotNil(t, f.replay(letter, body).Answer)
 	})
 }

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"os"
 	"testing"
 	"time"
 
@@ -299,5 +300,100 @@ func TestNobodyTakesPartWhoCannot(t *testing.T) {
 		b.Provider, err = provider.Find("mistral")
 		require.NoError(t, err)
 		require.ErrorContains(t, group(1), "another kind")
+	})
+}
+
+// The items of a batch that came are kept, and only the others are paid for at the next account.
+func TestABatchGoesOnWithTheItemsThatAreMissing(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		f := newFleet(t, once("vision"), "b")
+		f.falls("b")
+		f.at["acct"].script(step{header: asJSON, body: `{"responses":[{"t":"A"},{"error":{"code":14}},{"t":"C"}]}`})
+		f.at["b"].script(step{header: asJSON, body: `{"responses":[{"t":"B"}]}`})
+		r := f.send(t.Context(), call{target: visionCall, header: asJSON, body: threeImages})
+		require.JSONEq(t, `{"responses":[{"t":"A"},{"t":"B"},{"t":"C"}]}`, r.body)
+		require.Equal(t, "success", r.own("Outcome"))
+		require.Equal(t, `{"requests":[{"image":{"content":"Qg=="}}]}`, f.at["b"].attempts()[0].body)
+	})
+}
+
+// A worker that asks before it sends its body is refused only where nobody could take it.
+func TestAWorkerThatAsksFirstIsRefusedWhenEveryCircuitIsOpen(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		f := newFleet(t, once("mistral"), "b")
+		f.falls("b")
+		f.trip("acct")
+		asking := analysis(doc)
+		asking.header += "|Expect: 100-continue"
+		f.at["b"].script(step{body: `{"pages":[]}`})
+		require.Equal(t, "success", f.send(t.Context(), asking).own("Outcome"))
+		f.trip("b")
+		require.Equal(t, "circuit_open", f.send(t.Context(), asking).own("Outcome"))
+		require.Zero(t, f.sink.count(), "before its body came, so that there is no letter")
+	})
+}
+
+// A client library that repeats a call which was refused because every circuit was open is told so again only while that lasts.
+func TestABuriedRefusalIsRepeatedOnlyWhileEveryCircuitIsOpen(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		f := newFleet(t, travelling("openai"), "b")
+		f.falls("b")
+		f.trip("acct")
+		f.trip("b")
+		c := call{target: "/v1/chat/completions", header: asJSON + "|X-Stainless-Retry-Count: 0", body: `{"model":"m"}`}
+		require.Equal(t, "circuit_open", f.send(t.Context(), c).own("Outcome"))
+		c.header = asJSON + "|X-Stainless-Retry-Count: 1"
+		require.Equal(t, reasonBuried, f.send(t.Context(), c).own("Reason"))
+		f.heals("b")
+		f.at["b"].script(step{header: asJSON, body: `{"choices":[]}`})
+		require.Equal(t, "success", f.send(t.Context(), c).own("Outcome"))
+	})
+}
+
+// What a group is asked with GET is about something that one engine has.
+func TestOnlyPostsOfAnUnknownEngineMove(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		f := newFleet(t, once("generic"), "b")
+		f.falls("b")
+		f.at["acct"].script(step{status: 503}, step{status: 503})
+		f.at["b"].script(step{body: "read"})
+		require.Equal(t, 503, f.send(t.Context(), call{method: "GET", target: "/results/1"}).status)
+		require.Equal(t, "read", f.send(t.Context(), call{body: "scan"}).body)
+	})
+}
+
+// An account out of quota, and another that is throttled for too long: it will pass.
+func TestOutOfQuotaAndThenThrottledIsExhausted(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		f := newFleet(t, once("mistral"), "b")
+		f.falls("b")
+		f.accounts["b"].Gates.For("ocr").Pause(time.Now().Add(time.Hour))
+		f.at["acct"].script(step{status: 402})
+		r := f.send(t.Context(), analysis(doc))
+		require.Equal(t, []any{402, "exhausted", "hint_too_long"}, []any{r.status, r.own("Outcome"), r.own("Reason")})
+		require.Equal(t, 90*time.Second, time.Until(*f.sink.letters[0].RetryNotBefore))
+	})
+}
+
+// Each account mends its credential once, whatever another did before.
+func TestEveryAccountMayMendItsCredential(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		f := newFleet(t, travelling("mistral"), "b")
+		f.falls("b")
+		for name, a := range f.accounts {
+			key := "old"
+			var err error
+			path := t.TempDir() + "/key"
+			require.NoError(t, os.WriteFile(path, []byte(key), 0o600))
+			a.Credential, err = credential.HeaderFile(t.Context(), credential.HeaderFileOptions{
+				Header: "X-" + name + "-Key", Path: path, Read: func() (string, error) { key += "+"; return key, nil },
+			})
+			require.NoError(t, err)
+		}
+		f.falls("b")
+		f.at["acct"].script(step{status: 401}, step{status: 503})
+		f.at["b"].script(step{status: 401}, step{body: `{"pages":[]}`})
+		r := f.send(t.Context(), analysis(doc))
+		require.Equal(t, []string{"success", "4"}, []string{r.own("Outcome"), r.own("Attempts")})
 	})
 }
