@@ -33,7 +33,7 @@ func (x *exchange) costly() bool {
 
 // call tells this request from others.
 func (x *exchange) call() calls.Call {
-	p := x.account.Provider
+	p := x.listener.Provider
 	c := calls.Call{
 		Account: x.listener.Name, Credential: x.circuit.key, Operation: x.op.Name, Size: x.body.Size(),
 		Print: func() (string, error) {
@@ -59,7 +59,7 @@ func (x *exchange) call() calls.Call {
 func (x *exchange) wants() string {
 	h := x.in.Header
 	form := [][]string{h["Accept"], h["Grpc-Accept-Encoding"]}
-	for _, name := range x.account.Provider.Shapes {
+	for _, name := range x.listener.Provider.Shapes {
 		form = append(form, h[name])
 	}
 	return fmt.Sprintf(" %q gzip=%t", form, hasGzip(h["Accept-Encoding"]))
@@ -182,7 +182,7 @@ func (x *exchange) keeps() bool {
 }
 
 // known reports whether the library's own retry of this call can be told from a new call.
-func (x *exchange) known() bool { return x.call().ID != "" || x.account.Provider.Again != nil }
+func (x *exchange) known() bool { return x.call().ID != "" || x.listener.Provider.Again != nil }
 
 // polls reports whether the call asks for a job. A good answer to one is not kept: it would tell how far the job was, and hide its end from
 // the journal.

@@ -22,7 +22,7 @@ import (
 // knows about proxying wraps the loop below, and the handler reads the story from here afterwards.
 type exchange struct {
 	listener   *Account // whose listener the call came to: for its names, its letters and its requests
-	account    *Account // that is asked now; usually the listener's
+	account    *Account // that is asked now; usually the listener's. Others that ask whether they make the same call must not look at it
 	credential *credential.Credential
 	in         *http.Request
 	control    *http.ResponseController // of the worker's connection

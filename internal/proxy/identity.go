@@ -27,7 +27,7 @@ func (x *exchange) prepare(out *http.Request) {
 		x.prepareHeader(out)
 		return
 	}
-	field := x.account.Provider.TokenField
+	field := x.listener.Provider.TokenField
 	if field == "" || x.op.Repeat != provider.WithToken {
 		return
 	}
@@ -87,7 +87,7 @@ func (x *exchange) callIdentity() string {
 
 // callName is what a call is known by, after a restart too: the SDK's id of it, else the worker's name for the document; "": nothing.
 func (x *exchange) callName() string {
-	return cmp.Or(x.in.Header.Get(x.account.Provider.CallID), x.ask.documentID)
+	return cmp.Or(x.in.Header.Get(x.listener.Provider.CallID), x.ask.documentID)
 }
 
 // Idempotency is how a call of an engine without an adapter carries an idempotency token.
@@ -138,7 +138,7 @@ func (x *exchange) identify() (fingerprint.Keys, error) {
 
 func (x *exchange) computeKeys() (fingerprint.Keys, error) {
 	r := fingerprint.Request{
-		Kind:              x.account.Provider.Name,
+		Kind:              x.listener.Provider.Name,
 		Operation:         x.op.Name,
 		Method:            x.in.Method,
 		Path:              x.in.URL.EscapedPath(),
@@ -150,5 +150,5 @@ func (x *exchange) computeKeys() (fingerprint.Keys, error) {
 	if x.rpc != nil {
 		return x.messageKeys(r)
 	}
-	return fingerprint.Compute(r, x.account.Provider.Layout, scrub.Param)
+	return fingerprint.Compute(r, x.listener.Provider.Layout, scrub.Param)
 }
