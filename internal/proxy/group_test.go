@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -87,10 +88,10 @@ func TestLeadsAreBounded(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		g, accounts := groupOf(nil), bare("a", "b")
 		for i := range maxLeads + 10 {
-			g.remember(fmt.Sprint(i), accounts["a"])
+			g.remember(strconv.Itoa(i), accounts["a"])
 		}
 		require.Len(t, g.unsure, maxLeads)
-		last := fmt.Sprint(maxLeads + 9)
+		last := strconv.Itoa(maxLeads + 9)
 		require.Equal(t, accounts["a"], g.lead(last))
 		g.remember(last, accounts["b"])
 		require.Len(t, g.unsure, maxLeads)

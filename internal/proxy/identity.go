@@ -76,10 +76,7 @@ func (x *exchange) callIdentity() string {
 	}
 	if x.starts() {
 		if key, err := x.callKey(); err == nil {
-			for _, a := range x.listener.group() {
-				key.Account = a.Name
-				name += a.Jobs.FailedJob(key) // under its token the provider would only name that job again
-			}
+			name += x.failedJobs(key) // under its token the provider would only name that job again
 		}
 	}
 	return name

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ocr-proxy/ocr-proxy/internal/classify"
@@ -162,6 +163,16 @@ func (x *exchange) findCall(key dlq.CallKey) *dlq.JobRecord {
 		}
 	}
 	return nil
+}
+
+// failedJobs are the ids of the failed jobs that the same call has started, at whichever accounts of the group; "": there is none.
+func (x *exchange) failedJobs(key dlq.CallKey) string {
+	var all strings.Builder
+	for _, a := range x.listener.group() {
+		key.Account = a.Name
+		all.WriteString(a.Jobs.FailedJob(key))
+	}
+	return all.String()
 }
 
 // named is an account of the group; nil: it has none of that name.
