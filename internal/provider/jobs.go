@@ -25,6 +25,11 @@ type Jobs struct {
 	Parts []string
 	// Lives is how long after its start a job can be asked for.
 	Lives time.Duration
+	// Runs is how long after its start a job of which nobody has heard the end is taken to be running still. A worker that never asks for its
+	// job would otherwise keep a place among those that the provider runs at one time for as long as the result can be asked for.
+	Runs time.Duration
+	// TooMany are the codes of a throttled start which say that too many jobs are open, rather than that they were started too fast.
+	TooMany []string
 	// Started reads the job's id out of a good answer to a start; "": there is none.
 	Started func(h http.Header, body []byte) string
 	// Asked reads the job's id out of a call that polls or drops it, or is about it in another way, given the call's address and its body; "": there is none.
@@ -52,6 +57,8 @@ func textractJobs() *Jobs {
 			"GetDocumentTextDetection", "GetDocumentAnalysis", "GetExpenseAnalysis", "GetLendingAnalysis", "GetLendingAnalysisSummary",
 		},
 		Lives:   7 * day,
+		Runs:    time.Hour,
+		TooMany: []string{"LimitExceededException"},
 		Started: func(_ http.Header, body []byte) string { return classify.ReadBody(body).At("JobId").Text() },
 		Asked:   func(_ *url.URL, body []byte) string { return classify.ReadBody(body).At("JobId").Text() },
 		Serves: func(poll, start string) bool {
@@ -71,6 +78,7 @@ func azureJobs() *Jobs {
 		Drops:  []string{"deleteAnalyzeResult", "deleteAnalyzeBatchResult"},
 		Parts:  []string{"getAnalyzeResultPdf", "getAnalyzeResultFigure"},
 		Lives:  day,
+		Runs:   time.Hour,
 		Started: func(h http.Header, _ []byte) string {
 			u, err := url.Parse(h.Get("Operation-Location"))
 			if err != nil {
@@ -92,6 +100,7 @@ func googleJobs(starts ...string) *Jobs {
 		Drops:  []string{"deleteOperation"},
 		Parts:  []string{"cancelOperation"},
 		Lives:  7 * day,
+		Runs:   6 * time.Hour,
 		Started: func(_ http.Header, body []byte) string {
 			return operationName(classify.ReadBody(body).At("name").Text())
 		},
@@ -124,6 +133,7 @@ func mistralJobs() *Jobs {
 		Polls:   []string{"batch.jobs.get"},
 		Parts:   []string{"batch.jobs.cancel"},
 		Lives:   7 * day,
+		Runs:    day,
 		Started: func(_ http.Header, body []byte) string { return classify.ReadBody(body).At("id").Text() },
 		Asked:   func(u *url.URL, _ []byte) string { return segmentAfter(u, "jobs") },
 		Watch:   []string{"status"},

@@ -116,7 +116,7 @@ func (x *exchange) retell(out *http.Request, a *calls.Answer, reason string) *ht
 	if ok {
 		x.account = story.account // whose addresses are in the answer
 	}
-	if ok && x.outcome != Success {
+	if ok && x.outcome != Success && x.outcome != Rejected {
 		// The letter is raised with the history that it has: nothing new was tried.
 		x.history, x.err, x.stop, x.notBefore, x.job = story.history, story.err, story.stop, story.notBefore, story.job
 		x.letter = x.bury()
@@ -216,7 +216,7 @@ func (x *exchange) rescue(out *http.Request) {
 		x.land(nil)
 		return
 	}
-	x.left, x.outcome = true, outcomeOf(x.stop, x.class())
+	x.left, x.outcome = true, outcomeOf(x.stop, x.class(), len(x.history))
 	x.reason = x.fixedWord()
 	if x.flight != nil {
 		x.land(x.dress(x.final(out))) //nolint:bodyclose // whoever joined reads it, dress keeps it

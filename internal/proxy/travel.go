@@ -83,7 +83,7 @@ func (x *exchange) turnTo(a *Account, out *http.Request) {
 		x.sentTo, x.sent = append(x.sentTo, x.sent), nil
 	}
 	x.account, x.credential, x.circuit = a, x.credentialOf(a), a.circuitFor(x.in)
-	x.elsewhere = len(x.history)
+	x.elsewhere, x.queued = len(x.history), false
 	x.policy = a.Policy(x.op.Name)
 	x.policy.Total = x.portion()
 	out.URL, out.Host = target(a.Upstream, x.in.URL, x.in.RequestURI), a.Upstream.Host
@@ -106,7 +106,7 @@ func (x *exchange) portion() time.Duration {
 // one account. A refused credential stays where it is: it is a mistake of the configuration, and must be seen.
 func (x *exchange) mayMove(stop retry.Stop) bool {
 	switch stop {
-	case retry.Breaker, retry.Attempts, retry.Elapsed, retry.HintTooLong, retry.Overflow, retry.Crowded:
+	case retry.Breaker, retry.Attempts, retry.Elapsed, retry.HintTooLong, retry.Overflow, retry.Crowded, retry.Full:
 	case retry.Final:
 		if x.class() != classify.Quota || x.batch != nil {
 			return false
@@ -223,9 +223,13 @@ func (x *exchange) noteUnsure() {
 	}
 }
 
-// ready reports whether an account could serve the call now: its circuit is closed, and its gate not closed for longer than the request has.
+// ready reports whether an account could serve the call now: its circuit is closed, and its queue has room and no pause longer than the request.
 func (x *exchange) ready(a *Account) bool {
-	return x.closed(a) && a.Gates.For(x.op.Name).Remaining() < x.total-x.policy.leastAttempt()-time.Since(x.start)
+	queue := a.Queues.For(x.op.Name)
+	if _, full := queue.Full(); full {
+		return false
+	}
+	return x.closed(a) && queue.Remaining() < x.total-x.policy.leastAttempt()-time.Since(x.start)
 }
 
 // closed reports whether an account's circuit lets the request pass.
@@ -236,13 +240,6 @@ func (x *exchange) closed(a *Account) bool {
 
 // anotherIsReady reports whether somebody who may be asked after this account could serve now.
 func (x *exchange) anotherIsReady() bool { return slices.ContainsFunc(x.route, x.ready) }
-
-// refusedByCircuit ends the request at an account that would hold it for its circuit, where another one need not.
-func (x *exchange) refusedByCircuit() retry.Stop {
-	x.account.Breakers.Rejected()
-	x.notBefore = later(x.notBefore, time.Now().Add(x.circuit.wait()))
-	return retry.Breaker
-}
 
 // refusedFor is how long open circuits would keep the call from every account that it may go to; 0: one could be asked now.
 func (x *exchange) refusedFor() time.Duration {
@@ -255,6 +252,23 @@ func (x *exchange) refusedFor() time.Duration {
 		wait = min(wait, c.wait())
 	}
 	return wait
+}
+
+// full reports whether no account that the call may go to has room for it in its queue, and how long until one will.
+func (x *exchange) full() (wait time.Duration, full bool) {
+	if x.listener.Group == nil || !x.portable() && !x.ofJob() {
+		return x.queue().Full()
+	}
+	for i, a := range x.listener.Group.all {
+		left, taken := a.Queues.For(x.op.Name).Full()
+		if !taken {
+			return 0, false
+		}
+		if i == 0 || left < wait {
+			wait = left
+		}
+	}
+	return wait, true
 }
 
 // credentialOf is what a call to an account is made with.

@@ -2,7 +2,9 @@ package proxy
 
 import (
 	"os"
+	"strconv"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -206,8 +208,9 @@ func TestTheTimeOfARequestBindsAllAccounts(t *testing.T) {
 
 func TestAnAccountThatHoldsForItsCircuitLetsGoWhileAnotherIsWell(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		f := newFleet(t, travelling("mistral"), "b")
-		f.account.HoldOpen = true
+		s := travelling("mistral")
+		s.hold = true
+		f := newFleet(t, s, "b")
 		f.falls("b")
 		f.trip("acct")
 		f.at["b"].script(step{body: `{"pages":[]}`})
@@ -367,7 +370,7 @@ func TestOutOfQuotaAndThenThrottledIsExhausted(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		f := newFleet(t, once("mistral"), "b")
 		f.falls("b")
-		f.accounts["b"].Gates.For("ocr").Pause(time.Now().Add(time.Hour))
+		f.accounts["b"].Queues.For("ocr").Pause(time.Now().Add(time.Hour))
 		f.at["acct"].script(step{status: 402})
 		r := f.send(t.Context(), analysis(doc))
 		require.Equal(t, []any{402, "exhausted", "hint_too_long"}, []any{r.status, r.own("Outcome"), r.own("Reason")})
@@ -395,5 +398,48 @@ func TestEveryAccountMayMendItsCredential(t *testing.T) {
 		f.at["b"].script(step{status: 401}, step{body: `{"pages":[]}`})
 		r := f.send(t.Context(), analysis(doc))
 		require.Equal(t, []string{"success", "4"}, []string{r.own("Outcome"), r.own("Attempts")})
+	})
+}
+
+func TestWhoFindsNoPlaceInAQueueGoesOn(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := once("mistral")
+		s.queue.MaxInFlight, s.queue.MaxWaiting = 1, 1
+		f := newFleet(t, s, "b")
+		f.falls("b")
+		for _, name := range []string{"acct", "b"} {
+			f.at[name].script(step{after: 5 * time.Second, body: `{"pages":[]}`}, step{body: `{"pages":[]}`})
+		}
+		var all []<-chan reply
+		for i := range 4 { // one runs and one waits at each
+			all = append(all, f.later(t.Context(), analysis(doc[:i%2+1]+strconv.Itoa(i))))
+			synctest.Wait()
+		}
+		refused := f.send(t.Context(), analysis(doc))
+		require.Equal(t, []any{503, "rejected", queueFull}, []any{refused.status, refused.own("Outcome"), refused.own("Reason")})
+		for _, r := range all {
+			require.Equal(t, "success", (<-r).own("Outcome"))
+		}
+		require.Equal(t, map[string]int{"acct": 2, "b": 2}, f.asked())
+		require.Zero(t, f.sink.count())
+	})
+}
+
+func TestWhoseTurnDoesNotComeInTimeGoesOn(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := once("mistral")
+		s.policy.AttemptTimeout = 80 * time.Second
+		s.queue.MaxInFlight, s.queue.MaxWaiting = 1, 10
+		f := newFleet(t, s, "b")
+		f.falls("b")
+		f.at["acct"].script(step{after: 79 * time.Second, body: `{"pages":[]}`})
+		f.at["b"].script(step{body: `{"pages":[]}`})
+		slow := f.later(t.Context(), analysis(doc))
+		synctest.Wait()
+		r := f.send(t.Context(), analysis("Qg=="))
+		require.Equal(t, "success", r.own("Outcome"))
+		require.Equal(t, 44*time.Second, r.took, "half of the time, but for what an attempt needs at least")
+		require.Equal(t, "success", (<-slow).own("Outcome"))
+		require.Equal(t, map[string]int{"acct": 1, "b": 1}, f.asked())
 	})
 }
