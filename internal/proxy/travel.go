@@ -108,8 +108,8 @@ func (x *exchange) mayMove(stop retry.Stop) bool {
 	switch stop {
 	case retry.Breaker, retry.Attempts, retry.Elapsed, retry.HintTooLong, retry.Overflow, retry.Crowded, retry.Full:
 	case retry.Final:
-		if x.class() != classify.Quota || x.batch != nil {
-			return false
+		if x.class() != classify.Quota || x.batch != nil && x.lastAttempt().status < http.StatusBadRequest {
+			return false // of a batch that is through all that came is kept; one that was refused goes on with what is missing
 		}
 	case retry.Continue, retry.Unsafe, retry.Canceled, retry.Shutdown:
 		return false

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ocr-proxy/ocr-proxy/internal/classify"
 	"github.com/ocr-proxy/ocr-proxy/internal/credential"
 	"github.com/ocr-proxy/ocr-proxy/internal/provider"
 )
@@ -441,5 +442,47 @@ func TestWhoseTurnDoesNotComeInTimeGoesOn(t *testing.T) {
 		require.Equal(t, 44*time.Second, r.took, "half of the time, but for what an attempt needs at least")
 		require.Equal(t, "success", (<-slow).own("Outcome"))
 		require.Equal(t, map[string]int{"acct": 1, "b": 1}, f.asked())
+	})
+}
+
+// Of a batch that is through, all that came is kept: to move it would be to pay for it again.
+func TestABatchThatIsThroughDoesNotMove(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		f := newFleet(t, once("vision"), "b")
+		f.account.Rules = classify.Table{{Code: "PERMISSION_DENIED", Class: classify.Quota}}
+		f.falls("b")
+		f.at["acct"].script(step{header: asJSON, body: `{"responses":[{"t":"A"},{"error":{"code":7}},{"t":"C"}]}`})
+		r := f.send(t.Context(), call{target: visionCall, header: asJSON, body: threeImages})
+		require.Equal(t, []string{"permanent", "quota"}, []string{r.own("Outcome"), r.own("Class")})
+		require.Contains(t, r.body, `"C"`)
+		require.Equal(t, map[string]int{"acct": 1}, f.asked())
+	})
+}
+
+func TestABatchThatIsRefusedGoesOnWithWhatIsMissing(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		f := newFleet(t, travelling("vision"), "b")
+		f.falls("b")
+		f.at["acct"].script(step{header: asJSON, body: `{"responses":[{"t":"A"},{"error":{"code":14}},{"t":"C"}]}`},
+			step{status: 429, header: asJSON, body: `{"error":{"code":429,"status":"RESOURCE_EXHAUSTED","message":"quota per day"}}`})
+		f.at["b"].script(step{header: asJSON, body: `{"responses":[{"t":"B"}]}`})
+		r := f.send(t.Context(), call{target: visionCall, header: asJSON, body: threeImages})
+		require.JSONEq(t, `{"responses":[{"t":"A"},{"t":"B"},{"t":"C"}]}`, r.body)
+		require.Equal(t, `{"requests":[{"image":{"content":"Qg=="}}]}`, f.at["b"].attempts()[0].body)
+	})
+}
+
+// The attempt for missing pages is one of the account that brought the answer.
+func TestPagesAreRepairedWhereTheAnswerCameFrom(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := repairing()
+		s.policy.MaxAttempts = 2
+		f := newFleet(t, s, "b")
+		f.falls("b")
+		f.at["acct"].script(step{status: 503}, step{status: 503})
+		f.at["b"].script(step{header: asJSON, body: gapped}, step{header: asJSON, body: fillings})
+		r := f.send(t.Context(), analysis(doc))
+		require.Equal(t, []string{repaired, "4"}, []string{r.body, r.own("Attempts")})
+		require.Equal(t, map[string]int{"acct": 2, "b": 2}, f.asked())
 	})
 }
