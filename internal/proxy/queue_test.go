@@ -130,6 +130,7 @@ func TestAnOutageIsWaitedFor(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := learning("generic")
 		s.hold, s.policy.MaxAttempts = true, 6
+		s.policy.Base = 100 * time.Millisecond // so that who has probed could be the next probe again
 		var down atomic.Bool
 		l := newLab(t, s, every(600, step{handle: func(w http.ResponseWriter, _ *http.Request) {
 			time.Sleep(200 * time.Millisecond)
