@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 )
@@ -81,7 +82,7 @@ func readDashboard(t *testing.T) (d dashboard) {
 }
 
 var (
-	seriesForm = regexp.MustCompile(`([a-z_:]*ocrproxy_[a-z_:0-9]+|\bup\b)(?:\{([^}]*)\})?`)
+	seriesForm = regexp.MustCompile(`([a-z_:]*ocrproxy_[a-z_:0-9]+|\b(?:go|process)_[a-z_]+|\bup\b)(?:\{([^}]*)\})?`)
 	matchForm  = regexp.MustCompile(`([a-z_]+)\s*(?:=~|!~|!=|=)\s*"([^"]*)"`)
 	byForm     = regexp.MustCompile(`\bby\s*\(([^)]*)\)\s*\(`)
 	listForm   = regexp.MustCompile(`\b(?:by|on|ignoring|group_left|group_right)\s*\(([^)]*)\)`)
@@ -103,6 +104,12 @@ type promQL struct {
 func newPromQL(t *testing.T) promQL {
 	t.Helper()
 	q := promQL{exported(t), map[string][]string{}, readPage(t, readme)}
+	for _, row := range cells(t, q.readme, "Metric") { // the kinds of those that only a scrape would tell
+		m := q.known[code(row[0])]
+		m.kind = row[1]
+		q.known[code(row[0])] = m
+	}
+	q.known.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, r := range readRules(t) {
 		if r.Record != "" {
 			q.recorded[r.Record] = q.result(t, r.Expr)

@@ -11,12 +11,14 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 
 	"github.com/ocr-proxy/ocr-proxy/internal/breaker"
 	"github.com/ocr-proxy/ocr-proxy/internal/dlq"
 	"github.com/ocr-proxy/ocr-proxy/internal/pace"
 	"github.com/ocr-proxy/ocr-proxy/internal/proxy"
 	"github.com/ocr-proxy/ocr-proxy/internal/replay"
+	"github.com/ocr-proxy/ocr-proxy/internal/share"
 	"github.com/ocr-proxy/ocr-proxy/internal/spool"
 	"github.com/ocr-proxy/ocr-proxy/internal/watch"
 	"github.com/ocr-proxy/ocr-proxy/internal/webhook"
@@ -83,6 +85,10 @@ func exported(t *testing.T) described {
 
 	_, err = replay.New(replay.Options{Registerer: registered})
 	require.NoError(t, err)
+
+	shared, err := share.Open(share.Options{Address: "redis://127.0.0.1:1", Log: zap.NewNop(), Registerer: registered})
+	require.NoError(t, err)
+	shared.Close()
 
 	// What the command itself registers has no variable labels.
 	sources, err := filepath.Glob("../cmd/ocr-proxy/*.go")
