@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
@@ -29,8 +30,9 @@ type described map[string]metric
 
 // metric is what is known of one.
 type metric struct {
-	labels []string
-	kind   string // counter, gauge or histogram; "" where only a scrape would tell
+	labels    []string
+	kind      string // counter, gauge or histogram; "" where only a scrape would tell
+	collector prometheus.Collector
 }
 
 func (d described) Register(c prometheus.Collector) error {
@@ -42,7 +44,7 @@ func (d described) Register(c prometheus.Collector) error {
 	form := regexp.MustCompile(`fqName: "([^"]+)".*variableLabels: \{([^}]*)\}`)
 	for desc := range descs {
 		if found := form.FindStringSubmatch(desc.String()); found != nil {
-			d[found[1]] = metric{strings.FieldsFunc(found[2], func(r rune) bool { return r == ',' || r == ' ' }), kindOf(c)}
+			d[found[1]] = metric{strings.FieldsFunc(found[2], func(r rune) bool { return r == ',' || r == ' ' }), kindOf(c), c}
 		}
 	}
 	return nil
@@ -107,7 +109,7 @@ func exported(t *testing.T) described {
 func TestREADMEHasEveryMetricWithItsLabels(t *testing.T) {
 	registered, documented := exported(t), described{}
 	for _, row := range cells(t, readPage(t, readme), "Metric") {
-		documented[code(row[0])] = metric{strings.FieldsFunc(row[2], func(r rune) bool { return strings.ContainsRune("`, ", r) }), row[1]}
+		documented[code(row[0])] = metric{labels: strings.FieldsFunc(row[2], func(r rune) bool { return strings.ContainsRune("`, ", r) }), kind: row[1]}
 	}
 	require.Equal(t, slices.Sorted(maps.Keys(registered)), slices.Sorted(maps.Keys(documented)))
 	for name, m := range registered {
@@ -120,4 +122,30 @@ func TestREADMEHasEveryMetricWithItsLabels(t *testing.T) {
 		}
 		require.ElementsMatch(t, m.labels, documented[name].labels, name)
 	}
+}
+
+// What a proxy shows as soon as it runs is linted where one runs; this adds what it shows only once something has happened.
+func TestMetricsKeepTheConventionsOfPrometheus(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	for _, m := range exported(t) {
+		values := slices.Repeat([]string{"x"}, len(m.labels))
+		switch c := m.collector.(type) {
+		case *prometheus.CounterVec:
+			c.WithLabelValues(values...)
+		case *prometheus.GaugeVec:
+			c.WithLabelValues(values...)
+		case *prometheus.HistogramVec:
+			c.WithLabelValues(values...)
+		case prometheus.Counter, prometheus.GaugeFunc:
+		default:
+			continue
+		}
+		require.NoError(t, registry.Register(m.collector))
+	}
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	require.Greater(t, len(families), 15)
+	problems, err := promlint.NewWithMetricFamilies(families).Lint()
+	require.NoError(t, err)
+	require.Empty(t, problems)
 }
