@@ -63,7 +63,7 @@ func TestARateHasAFloor(t *testing.T) {
 		r.Taken++
 		r.Throttled(r.At, Evidence{Slot: r.Taken}, tuning())
 	}
-	require.InDelta(t, 0.1, r.Limit, 1e-9)
+	require.InDelta(t, 0.25, r.Limit, 1e-9)
 }
 
 func TestARateDoesNotGrowWhileNobodyWaitsOrInAPause(t *testing.T) {
@@ -115,4 +115,22 @@ func TestTwoReserveAheadWhatOneWouldTake(t *testing.T) {
 	require.Len(t, r.Reserve(now, now.Add(time.Hour), 7, true, tuning()), 7)
 	r.PauseUntil(now.Add(time.Hour))
 	require.Empty(t, r.Reserve(now, now.Add(time.Minute), 7, true, tuning()))
+}
+
+func TestASlotTakenBesideReservedOnesCountsAsMuch(t *testing.T) {
+	r := Rate{Limit: 20, Top: 20, Low: 20, Span: 1e9, At: time.Unix(1000, 0)}
+	now := r.At
+	require.Len(t, r.Reserve(now, now.Add(time.Hour), 4, false, tuning()), 4)
+	r.Take(now, 1, false, tuning())
+	require.WithinDuration(t, now.Add(250*time.Millisecond), r.Next(now, tuning()), time.Microsecond)
+}
+
+func TestALateTimerIsMadeUpFor(t *testing.T) {
+	r := Rate{Limit: 100, Top: 100, Low: 100, Span: 1e9, At: time.Unix(1000, 0), Debt: 1}
+	now := r.At.Add(13 * time.Millisecond) // 3 ms late
+	r.Take(now, 1, false, tuning())
+	require.WithinDuration(t, now.Add(7*time.Millisecond), r.Next(now, tuning()), time.Microsecond)
+	now = now.Add(time.Second)
+	r.Take(now, 1, false, tuning())
+	require.WithinDuration(t, now.Add(6*time.Millisecond), r.Next(now, tuning()), time.Microsecond, "no more than that is saved up")
 }
