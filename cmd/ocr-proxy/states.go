@@ -5,6 +5,7 @@ import (
 
 	"github.com/ocr-proxy/ocr-proxy/internal/admin"
 	"github.com/ocr-proxy/ocr-proxy/internal/classify"
+	"github.com/ocr-proxy/ocr-proxy/internal/pace"
 	"github.com/ocr-proxy/ocr-proxy/internal/watch"
 )
 
@@ -22,10 +23,21 @@ func (s *server) states() []admin.Account {
 		all = append(all, admin.Account{
 			Name: a.Name, Kind: a.Provider.Name, Upstream: a.Upstream.Redacted(), InFlight: a.Purse.InProgress(),
 			Breaker: admin.Breaker{State: circuit.State.String(), Reason: string(circuit.Reason), OpenSeconds: circuit.OpenFor.Seconds()},
-			Paused:  paused, LastHour: lastHour(a.Watch.Hour()), Minutes: a.Watch.Minutes(),
+			Paused:  paused, Queue: map[string]admin.Queue{}, LastHour: lastHour(a.Watch.Hour()), Minutes: a.Watch.Minutes(),
 		})
 	}
 	return all
+}
+
+// queueState shows a queue, or says that there is nothing to show: nobody has come, and nothing was learned. That a circuit is open is told of
+// the account; here it matters to those that wait.
+func queueState(s pace.Snapshot, learned bool) (q admin.Queue, shown bool) {
+	q = admin.Queue{
+		Waiting:  admin.Waiting{High: s.Waiting[pace.High], Normal: s.Waiting[pace.Normal], Low: s.Waiting[pace.Low]},
+		InFlight: s.InFlight, Rate: s.Rate, Learned: learned && s.Rate > 0,
+		PausedSeconds: s.Paused.Seconds(), Held: s.Held, OldestWaitSeconds: s.Oldest.Seconds(),
+	}
+	return q, q.Waiting.All() > 0 || q.InFlight > 0 || q.Learned || q.PausedSeconds > 0
 }
 
 func lastHour(m watch.Minute) admin.Hour {

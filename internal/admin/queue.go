@@ -38,7 +38,12 @@ type Jobs struct {
 }
 
 // queueLine is what the page says of one operation's queue.
-type queueLine struct{ Operation, Waiting, More string }
+type queueLine struct {
+	Operation string
+	Waiting   string   // how many; "" when nobody does
+	Urgent    string   // how many of them not in the ordinary way
+	More      []string // for how long, for what, why
+}
 
 // queueLines is what is worth reading of an account's queues, by operation: who waits and for what, and what was learned. A rate that was
 // configured and that nobody waits for is no news, and neither are calls that merely run.
@@ -48,41 +53,35 @@ func queueLines(queues map[string]Queue) []queueLine {
 		q := queues[operation]
 		n := q.Waiting.All()
 		line := queueLine{Operation: operation}
-		var more []string
 		if n > 0 {
-			line.Waiting = humanize.Comma(int64(n)) + " waiting"
-			more = append(more, waitersOf(q)...)
+			line.Waiting, line.Urgent = humanize.Comma(int64(n))+" waiting", urgency(q.Waiting)
+		}
+		if n > 0 && q.OldestWaitSeconds >= 1 {
+			line.More = append(line.More, "oldest "+seconds(q.OldestWaitSeconds))
 		}
 		if q.Rate > 0 && (q.Learned || n > 0) {
-			more = append(more, rateText(q))
+			line.More = append(line.More, rateText(q))
 		}
 		if q.Held && n > 0 {
-			more = append(more, "held: circuit open")
+			line.More = append(line.More, "held: circuit open")
 		}
-		line.More = strings.Join(more, " · ")
-		if line.Waiting != "" || line.More != "" {
+		if n > 0 || len(line.More) > 0 {
 			lines = append(lines, line)
 		}
 	}
 	return lines
 }
 
-// waitersOf tells how urgent those are that wait, where they are not all alike, and for how long the first has waited.
-func waitersOf(q Queue) (said []string) {
-	var urgent []string
-	if q.Waiting.High > 0 {
-		urgent = append(urgent, humanize.Comma(int64(q.Waiting.High))+" high")
+// urgency counts those that are not of normal priority.
+func urgency(w Waiting) string {
+	var said []string
+	if w.High > 0 {
+		said = append(said, humanize.Comma(int64(w.High))+" high")
 	}
-	if q.Waiting.Low > 0 {
-		urgent = append(urgent, humanize.Comma(int64(q.Waiting.Low))+" low")
+	if w.Low > 0 {
+		said = append(said, humanize.Comma(int64(w.Low))+" low")
 	}
-	if len(urgent) > 0 {
-		said = append(said, strings.Join(urgent, ", "))
-	}
-	if q.OldestWaitSeconds >= 1 {
-		said = append(said, "oldest "+seconds(q.OldestWaitSeconds))
-	}
-	return said
+	return strings.Join(said, ", ")
 }
 
 // rateText gives a rate with the digits that matter.

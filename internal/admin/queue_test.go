@@ -19,18 +19,18 @@ func TestWhatThePageSaysOfQueues(t *testing.T) {
 		"a pause, which has its own place":     {Queue{PausedSeconds: 9}, nil},
 		"an open circuit that nobody waits at": {Queue{Held: true}, nil},
 		"a configured rate with room":          {Queue{Rate: 5, InFlight: 2}, nil},
-		"a learned rate with room":             {Queue{Rate: 21.7, Learned: true}, []queueLine{{"op", "", "21.7/s learned"}}},
-		"one that has just come":               {Queue{Waiting: Waiting{Normal: 1}, OldestWaitSeconds: 0.4}, []queueLine{{"op", "1 waiting", ""}}},
-		"a configured rate that binds":         {Queue{Waiting: Waiting{Normal: 2}, Rate: 0.5, OldestWaitSeconds: 2}, []queueLine{{"op", "2 waiting", "oldest 2s · 0.5/s"}}},
+		"a learned rate with room":             {Queue{Rate: 21.7, Learned: true}, []queueLine{{"op", "", "", []string{"21.7/s learned"}}}},
+		"one that has just come":               {Queue{Waiting: Waiting{Normal: 1}, OldestWaitSeconds: 0.4}, []queueLine{{"op", "1 waiting", "", nil}}},
+		"a configured rate that binds":         {Queue{Waiting: Waiting{Normal: 2}, Rate: 0.5, OldestWaitSeconds: 2}, []queueLine{{"op", "2 waiting", "", []string{"oldest 2s", "0.5/s"}}}},
 		"all of it": {
 			Queue{Waiting: Waiting{High: 3, Normal: 9, Low: 1200}, InFlight: 1, Rate: 1222.2, Learned: true, Held: true, OldestWaitSeconds: 95},
-			[]queueLine{{"op", "1,212 waiting", "3 high, 1,200 low · oldest 1m35s · 1,222/s learned · held: circuit open"}},
+			[]queueLine{{"op", "1,212 waiting", "3 high, 1,200 low", []string{"oldest 1m35s", "1,222/s learned", "held: circuit open"}}},
 		},
 	} {
 		require.Equal(t, c.want, queueLines(map[string]Queue{"op": c.queue}), name)
 	}
 	waiting := Queue{Waiting: Waiting{Low: 1}}
-	require.Equal(t, []queueLine{{"a", "1 waiting", "1 low"}, {"b", "1 waiting", "1 low"}}, queueLines(map[string]Queue{"b": waiting, "c": {}, "a": waiting}))
+	require.Equal(t, []queueLine{{"a", "1 waiting", "1 low", nil}, {"b", "1 waiting", "1 low", nil}}, queueLines(map[string]Queue{"b": waiting, "c": {}, "a": waiting}))
 }
 
 func TestWhatThePageSaysOfJobs(t *testing.T) {
@@ -44,14 +44,16 @@ func TestTheFirstPageShowsQueuesWhereThereIsSomethingToSay(t *testing.T) {
 	t.Parallel()
 	o := options(t)
 	text := look(t, o, "/", http.StatusOK)
-	require.Contains(t, text, `<code>op</code> <strong>12 waiting</strong> · 3 high, 1 low · oldest 4s · 21.7/s learned · held: circuit open</li>`)
+	require.Contains(t, text, `<li><code>op</code> <strong>12 waiting</strong> <span>(3 high, 1 low)</span> · <span>oldest 4s</span> · <span>21.7/s learned</span> · <span>held: circuit open</span></li>`)
 	require.Contains(t, text, "<li>4 of 8 jobs open</li>")
 
 	for name, a := range map[string]Account{"a queue alone": {Queue: map[string]Queue{"op": {Waiting: Waiting{High: 1}}}}, "jobs alone": {Jobs: Jobs{Open: 1}}} {
 		o.Accounts = func() []Account { return []Account{a} }
 		require.Contains(t, look(t, o, "/", http.StatusOK), `<ul class="queue"`, name)
 	}
-	o.Accounts = func() []Account { return []Account{{Queue: map[string]Queue{"op": {InFlight: 1}}, Jobs: Jobs{Limit: 8}}} }
+	o.Accounts = func() []Account {
+		return []Account{{Queue: map[string]Queue{"op": {InFlight: 1}}, Jobs: Jobs{Limit: 8}}}
+	}
 	require.NotContains(t, look(t, o, "/", http.StatusOK), `class="queue"`)
 }
 
