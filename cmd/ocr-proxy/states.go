@@ -14,16 +14,21 @@ func (s *server) states() []admin.Account {
 	all := make([]admin.Account, 0, len(s.accounts))
 	for _, a := range s.accounts {
 		circuit := a.Breakers.Snapshot()
-		paused := map[string]float64{}
+		paused, waiting := map[string]float64{}, map[string]admin.Queue{}
 		for _, scope := range a.Queues.Scopes() {
-			if left := a.Queues.For(scope).Remaining(); left > 0 {
-				paused[scope] = left.Seconds()
+			q, shown := queueState(a.Queues.For(scope).Snapshot(), a.Adaptive)
+			if q.PausedSeconds > 0 {
+				paused[scope] = q.PausedSeconds
+			}
+			if shown {
+				waiting[scope] = q
 			}
 		}
+		open, limit := a.Permits.Open()
 		all = append(all, admin.Account{
 			Name: a.Name, Kind: a.Provider.Name, Upstream: a.Upstream.Redacted(), InFlight: a.Purse.InProgress(),
 			Breaker: admin.Breaker{State: circuit.State.String(), Reason: string(circuit.Reason), OpenSeconds: circuit.OpenFor.Seconds()},
-			Paused:  paused, Queue: map[string]admin.Queue{}, LastHour: lastHour(a.Watch.Hour()), Minutes: a.Watch.Minutes(),
+			Paused:  paused, Queue: waiting, Jobs: admin.Jobs{Open: open, Limit: limit}, LastHour: lastHour(a.Watch.Hour()), Minutes: a.Watch.Minutes(),
 		})
 	}
 	return all

@@ -109,6 +109,8 @@ func waitWords(source string) string {
 		return "the provider asked for it"
 	case "gate":
 		return "the account was held after a throttle, or its circuit was open"
+	case "queue":
+		return "its turn had to come: the account's rate, the calls that may run at one time, or its open jobs"
 	case "backoff":
 		return "full jitter"
 	}
