@@ -138,7 +138,7 @@ func (s *shared) account(ctx context.Context, c config.Provider) (*proxy.Account
 // permits bound the open jobs of an account. Those that were open when the last process ended are open still.
 func (s *shared) permits(c config.Provider, kind *provider.Provider) *pace.Permits {
 	lease := proxy.JobsRun(kind)
-	permits := pace.NewPermits(c.Pacing.OpenJobs, lease)
+	permits := pace.NewPermits(c.Pacing.OpenJobs, lease, c.Pacing.Recovery)
 	if s.jobs != nil {
 		for _, id := range s.jobs.RunningJobs(c.Name, time.Now().Add(-lease)) {
 			permits.Started(id)

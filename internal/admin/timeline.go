@@ -110,7 +110,7 @@ func waitWords(source string) string {
 	case "gate":
 		return "the account was held after a throttle, or its circuit was open"
 	case "queue":
-		return "its turn had to come: the account's rate, the calls that may run at one time, or its open jobs"
+		return "its turn in the account's queue"
 	case "backoff":
 		return "full jitter"
 	}

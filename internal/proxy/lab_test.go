@@ -90,7 +90,7 @@ func (s setup) build(t testing.TB, upstream *url.URL, transport http.RoundTrippe
 	})
 	breaker.NewMetrics(registry).Add(group)
 	s.queue.MaxPause, s.queue.Smear = max(s.policy.Total, s.policy.Cap), smear
-	permits := pace.NewPermits(s.openJobs, time.Hour)
+	permits := pace.NewPermits(s.openJobs, time.Hour, s.queue.Recovery)
 	queues = pace.NewQueues("acct", scopes, s.queue, CircuitOf(group, s.hold), permits)
 	pace.NewMetrics(registry).Add(queues)
 	sink := &graveyard{}

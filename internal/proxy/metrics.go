@@ -7,7 +7,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/ocr-proxy/ocr-proxy/internal/classify"
-	"github.com/ocr-proxy/ocr-proxy/internal/pace"
 	"github.com/ocr-proxy/ocr-proxy/internal/retry"
 )
 
@@ -16,7 +15,7 @@ type Metrics struct {
 	requests, attempts, outcomes, throttles   *prometheus.CounterVec
 	items                                     *prometheus.CounterVec
 	requestTime, attemptTime, overhead, delay *prometheus.HistogramVec
-	retries, queueTime                        *prometheus.HistogramVec
+	retries                                   *prometheus.HistogramVec
 	inFlight                                  *prometheus.Desc
 
 	mu       sync.Mutex
@@ -44,13 +43,11 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			[]float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .1, .5, 2}, "provider"),
 		delay: histogram("retry_delay_seconds", "Deliberate waits before an attempt, by what asked for them.",
 			[]float64{.05, .1, .25, .5, 1, 2, 4, 8, 16, 32, 64}, "provider", "source"),
-		queueTime: histogram("queue_wait_seconds", "Waits of attempts for their turn, of those that had to wait.",
-			[]float64{.01, .1, .5, 1, 2, 5, 10, 20, 40, 60, 90, 120}, "provider", "priority"),
 		retries: histogram("request_retries", "Attempts beyond the first of one request.", []float64{0, 1, 2, 3, 5, 8}, "provider", "operation"),
 		inFlight: prometheus.NewDesc("ocrproxy_in_flight", "Requests in progress.",
 			[]string{"provider"}, nil),
 	}
-	reg.MustRegister(m.requests, m.attempts, m.outcomes, m.throttles, m.items, m.requestTime, m.attemptTime, m.overhead, m.delay, m.retries, m.queueTime, m)
+	reg.MustRegister(m.requests, m.attempts, m.outcomes, m.throttles, m.items, m.requestTime, m.attemptTime, m.overhead, m.delay, m.retries, m)
 	return m
 }
 
@@ -72,7 +69,6 @@ type AccountMetrics struct {
 	name, kind string
 	purse      *retry.Purse
 	overhead   prometheus.Observer
-	queueTime  map[pace.Priority]prometheus.Observer
 	operations sync.Map // of *operationMetrics, by the names that an adapter declares
 }
 
@@ -85,10 +81,6 @@ func (m *Metrics) Account(name, kind string, purse *retry.Purse) *AccountMetrics
 	m.outcomes.WithLabelValues(name, succeeded)
 	for _, source := range [...]string{fromBackoff, fromHint, fromGate, fromQueue} {
 		m.delay.WithLabelValues(name, source)
-	}
-	a.queueTime = map[pace.Priority]prometheus.Observer{}
-	for _, p := range pace.Priorities() {
-		a.queueTime[p] = m.queueTime.WithLabelValues(name, p.String())
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -140,11 +132,6 @@ func (a *AccountMetrics) attempt(operation string, class classify.Class, took ti
 
 func (a *AccountMetrics) item(class classify.Class) {
 	a.metrics.items.WithLabelValues(a.name, class.String()).Inc()
-}
-
-// queued observes how long a call has waited for its turn.
-func (a *AccountMetrics) queued(p pace.Priority, length time.Duration) {
-	a.queueTime[p].Observe(length.Seconds())
 }
 
 func (a *AccountMetrics) delay(source string, length time.Duration) {

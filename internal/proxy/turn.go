@@ -121,7 +121,6 @@ func (x *exchange) takeTurn(turn *pace.Turn, p *pause) retry.Stop {
 		}
 	}
 	x.waitedFor(p, waited, source)
-	x.account.Metrics.queued(x.ask.priority, waited)
 	return retry.Continue
 }
 
