@@ -222,7 +222,7 @@ func (x *exchange) describe(h http.Header, comeBack time.Duration) {
 	}
 }
 
-// wholeSeconds writes a wait as Retry-After does, rounded up and at least 1.
+// wholeSeconds writes a wait as Retry-After does, rounded up and at least 1. What is below a millisecond is no second more.
 func wholeSeconds(d time.Duration) string {
-	return strconv.Itoa(max(1, int(math.Ceil(d.Seconds()))))
+	return strconv.Itoa(max(1, int(math.Ceil(d.Truncate(time.Millisecond).Seconds()))))
 }
