@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ocr-proxy/ocr-proxy/config"
 	"github.com/ocr-proxy/ocr-proxy/internal/admin"
 	"github.com/ocr-proxy/ocr-proxy/internal/pace"
 )
@@ -36,4 +37,31 @@ func TestHowAQueueIsShown(t *testing.T) {
 		_, shown := queueState(c.of, c.learned)
 		require.Equal(t, c.want, shown, name)
 	}
+}
+
+func TestTheAdminListenerIsToldWhoWaits(t *testing.T) {
+	t.Parallel()
+	cfg := config.Default()
+	cfg.Providers = []config.Provider{{Name: "a", Kind: "azure", Listen: "127.0.0.1:0", Upstream: "http://up.example", Auth: config.Auth{Type: "none"}, Retry: cfg.Retry, Breaker: cfg.Breaker, Pacing: cfg.Pacing}}
+	cfg.Providers[0].Pacing.MaxInFlight, cfg.Providers[0].Pacing.OpenJobs = 1, 3
+	accounts := wired(t, cfg, nil)
+	s := &server{accounts: accounts}
+	require.Empty(t, s.states()[0].Queue)
+	require.NotNil(t, s.states()[0].Queue, "an object, also without members")
+
+	queue := accounts[0].Queues.For("other")
+	var first, second pace.Turn
+	require.NoError(t, queue.Enter(&first, pace.Request{}))
+	require.NoError(t, queue.Enter(&second, pace.Request{Priority: pace.High}))
+	accounts[0].Permits.Started("job")
+	queue.Pause(time.Now().Add(time.Minute))
+	state := s.states()[0]
+	require.Len(t, state.Queue, 1)
+	require.Equal(t, admin.Waiting{High: 1}, state.Queue["other"].Waiting)
+	require.Equal(t, 1, state.Queue["other"].InFlight)
+	require.Positive(t, state.Queue["other"].PausedSeconds)
+	require.Equal(t, map[string]float64{"other": state.Queue["other"].PausedSeconds}, state.Paused, "the older place says the same")
+	require.Equal(t, admin.Jobs{Open: 1, Limit: 3}, state.Jobs)
+	second.Leave()
+	first.Done(pace.Accepted)
 }
