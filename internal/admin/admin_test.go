@@ -35,8 +35,10 @@ func options(t *testing.T) Options {
 	return Options{
 		Gatherer: registry, Ready: func() bool { return true }, Quit: func() {}, Listen: loopback, LettersDir: dir, Letters: store, Log: zap.NewNop(),
 		Accounts: func() []Account {
-			return []Account{{Name: "acct", Kind: "textract", Upstream: "https://up.example", InFlight: 2, Breaker: Breaker{State: "open", Reason: "failures", OpenSeconds: 1.5}, Paused: map[string]float64{"op": 3},
-				Queue: map[string]Queue{"op": {Waiting: Waiting{High: 3, Normal: 8, Low: 1}, InFlight: 2, Rate: 21.7, Learned: true, PausedSeconds: 3, Held: true, OldestWaitSeconds: 4.2}}, Jobs: Jobs{Open: 4, Limit: 8}, LastHour: Hour{Attempts: map[string]int{"throttle": 2}}}}
+			return []Account{{
+				Name: "acct", Kind: "textract", Upstream: "https://up.example", InFlight: 2, Breaker: Breaker{State: "open", Reason: "failures", OpenSeconds: 1.5}, Paused: map[string]float64{"op": 3},
+				Queue: map[string]Queue{"op": {Waiting: Waiting{High: 3, Normal: 8, Low: 1}, InFlight: 2, Rate: 21.7, Learned: true, PausedSeconds: 3, Held: true, OldestWaitSeconds: 4.2}}, Jobs: Jobs{Open: 4, Limit: 8}, LastHour: Hour{Attempts: map[string]int{"throttle": 2}},
+			}}
 		},
 	}
 }
