@@ -24,7 +24,7 @@ const (
 	haste      = 4.0      // times as fast the rate goes on beyond the last limit as towards it
 	beyond     = 1.2      // times the last limit without a throttle: that limit is no more, and doubling is safe
 	near       = 0.15     // two limits that differ by less are the same one: it is steady, and is probed half as often
-	lowest     = 1.0 / 20 // of StartRate: no throttle pushes the rate lower
+	lowest     = 1.0 / 8  // of StartRate: no throttle pushes the rate lower, so that a request alone has its attempts within its time
 	rampStep   = 1.0 / 10 // of Recovery: the first doubling, and the longest time that counts for growth at once
 	searchStep = 1.0 / 4  // of Recovery: the doubling beyond the last limit
 )

@@ -63,7 +63,7 @@ func TestARateHasAFloor(t *testing.T) {
 		r.Taken++
 		r.Throttled(r.At, Evidence{Slot: r.Taken}, tuning())
 	}
-	require.InDelta(t, 0.1, r.Limit, 1e-9)
+	require.InDelta(t, 0.25, r.Limit, 1e-9)
 }
 
 func TestARateDoesNotGrowWhileNobodyWaitsOrInAPause(t *testing.T) {
