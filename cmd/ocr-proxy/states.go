@@ -16,7 +16,7 @@ func (s *server) states() []admin.Account {
 		circuit := a.Breakers.Snapshot()
 		paused, waiting := map[string]float64{}, map[string]admin.Queue{}
 		for _, scope := range a.Queues.Scopes() {
-			q, shown := queueState(a.Queues.For(scope).Snapshot(), a.Adaptive)
+			q, shown := queueState(a.Queues.For(scope).Snapshot())
 			if q.PausedSeconds > 0 {
 				paused[scope] = q.PausedSeconds
 			}
@@ -34,12 +34,12 @@ func (s *server) states() []admin.Account {
 	return all
 }
 
-// queueState shows a queue, or says that there is nothing to show: nobody has come, and nothing was learned. That a circuit is open is told of
-// the account; here it matters to those that wait.
-func queueState(s pace.Snapshot, learned bool) (q admin.Queue, shown bool) {
+// queueState shows a queue, or says that there is nothing to show: nobody has come, and nothing was learned. That a circuit is open, or was, is
+// told of the account; here it matters to those that wait.
+func queueState(s pace.Snapshot) (q admin.Queue, shown bool) {
 	q = admin.Queue{
 		Waiting:  admin.Waiting{High: s.Waiting[pace.High], Normal: s.Waiting[pace.Normal], Low: s.Waiting[pace.Low]},
-		InFlight: s.InFlight, Rate: s.Rate, Learned: learned && s.Rate > 0,
+		InFlight: s.InFlight, Rate: s.Rate, Learned: s.Learned,
 		PausedSeconds: s.Paused.Seconds(), Held: s.Held, OldestWaitSeconds: s.Oldest.Seconds(),
 	}
 	return q, q.Waiting.All() > 0 || q.InFlight > 0 || q.Learned || q.PausedSeconds > 0

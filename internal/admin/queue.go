@@ -15,7 +15,7 @@ type Queue struct {
 	Waiting           Waiting `json:"waiting"`
 	InFlight          int     `json:"in_flight"`           // calls that have had their turn and are not done
 	Rate              float64 `json:"rate,omitempty"`      // calls, or pages, per second; 0: nothing limits it
-	Learned           bool    `json:"learned"`             // the rate was found from throttles rather than configured
+	Learned           bool    `json:"learned"`             // the rate was found from throttles; else it is configured, or that of a restart after an outage
 	PausedSeconds     float64 `json:"paused_seconds"`      // that are left of a pause
 	Held              bool    `json:"held"`                // by an open circuit
 	OldestWaitSeconds float64 `json:"oldest_wait_seconds"` // of those that wait now
