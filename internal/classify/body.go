@@ -105,12 +105,12 @@ func Shorten(text string, limit int) string {
 	return text[:limit]
 }
 
-// Codes drops the empty ones.
+// Codes drops the empty ones, and those that are bytes without a character at which they could be cut short.
 func Codes(codes ...string) []string {
 	var all []string
 	for _, c := range codes {
-		if c != "" {
-			all = append(all, Shorten(c, 128))
+		if c = Shorten(c, 128); c != "" {
+			all = append(all, c)
 		}
 	}
 	return all

@@ -123,3 +123,8 @@ func FuzzReadBody(f *testing.F) {
 		}
 	})
 }
+
+func TestCodesAreNeverEmpty(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, []string{"a", "b"}, Codes("", "a", strings.Repeat("\x80", 200), "b"))
+}

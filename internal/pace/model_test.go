@@ -13,7 +13,7 @@ import (
 
 // Whatever happens, everybody who waits is let go, told or leaves, and no limit is passed.
 func TestRandomStorms(t *testing.T) {
-	for seed := range uint64(300) {
+	for seed := range uint64(200) {
 		synctest.Test(t, func(t *testing.T) { storm(t, seed) })
 	}
 }

@@ -348,6 +348,31 @@ func TestAnOpenCircuitLetsOneProbeOutAtATime(t *testing.T) {
 	})
 }
 
+func TestTheLatestLookAtTheCircuitCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		looks, slow := 0, make(chan struct{})
+		qs := NewQueues("acct", nil, usual(), func() (CircuitState, time.Duration) {
+			mu.Lock()
+			looks++
+			first := looks == 1
+			mu.Unlock()
+			if first {
+				<-slow
+				return Holding, time.Hour
+			}
+			return Closed, 0
+		}, nil)
+		q := qs.For("other")
+		go q.look()
+		synctest.Wait()
+		q.look()
+		close(slow)
+		synctest.Wait()
+		require.False(t, q.Snapshot().Held, "it is old news")
+	})
+}
+
 func TestACircuitThatRejectsLetsEverybodyPass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		state := Closed
@@ -355,7 +380,7 @@ func TestACircuitThatRejectsLetsEverybodyPass(t *testing.T) {
 		b := &bench{t, qs.For("other"), qs, time.Now()}
 		b.enter(Request{})
 		waiting := b.enter(Request{})
-		b.q.Pause(time.Now().Add(time.Hour))
+		b.q.Pause(time.Now().Add(100 * time.Millisecond))
 		state = Passing
 		qs.CircuitChanged()
 		require.True(t, b.has(waiting))
@@ -364,6 +389,11 @@ func TestACircuitThatRejectsLetsEverybodyPass(t *testing.T) {
 		}
 		_, full := b.q.Full()
 		require.False(t, full)
+		waiting.Leave()
+		time.Sleep(200 * time.Millisecond)
+		state = Closed
+		qs.CircuitChanged()
+		require.False(t, b.has(b.enter(Request{})), "who passed took no slot and gives none back")
 	})
 }
 

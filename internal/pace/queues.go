@@ -29,12 +29,11 @@ func (s *Settings) tuning() Tuning {
 type Queues struct {
 	account string
 	scopes  map[string]*Queue
-	permits *Permits
 }
 
 // NewQueues returns queues for the declared scopes and for "other". The circuit may be nil: always closed. So may the permits: any number of jobs.
 func NewQueues(account string, scopes []string, s Settings, c Circuit, p *Permits) *Queues {
-	q := &Queues{account: account, scopes: make(map[string]*Queue), permits: p}
+	q := &Queues{account: account, scopes: make(map[string]*Queue)}
 	for _, scope := range append([]string{otherScope}, scopes...) {
 		if q.scopes[scope] == nil {
 			q.scopes[scope] = newQueue(s, c, p)

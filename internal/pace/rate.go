@@ -23,11 +23,14 @@ const (
 	cycleCalls = 50
 	haste      = 4.0      // times as fast the rate goes on beyond the last limit as towards it
 	beyond     = 1.2      // times the last limit without a throttle: that limit is no more, and doubling is safe
-	near       = 0.15     // two limits that differ by less are the same one: it is steady, and is probed half as often
+	near       = 0.2      // two limits that differ by less are the same one: it is steady, and is probed half as often
 	lowest     = 1.0 / 8  // of StartRate: no throttle pushes the rate lower, so that a request alone has its attempts within its time
 	rampStep   = 1.0 / 10 // of Recovery: the first doubling, and the longest time that counts for growth at once
 	searchStep = 1.0 / 4  // of Recovery: the doubling beyond the last limit
 )
+
+// late is how late a timer may be for the next call to make up for it.
+const late = 4 * time.Millisecond
 
 // Rate is what is known of the speed that a provider takes, and the slots given out at it. It is a plain value: nothing in it waits or reads a
 // clock, so several processes can share one and change it by its methods. The zero value is ready: nothing is limited.
@@ -88,16 +91,14 @@ func (r *Rate) Next(now time.Time, t Tuning) time.Time {
 	return at
 }
 
-// owed is the debt at that time. A fixed rate is kept on average though timers are late, by up to half a call; a learned one has learned with their lateness.
+// owed is the debt at that time. Below zero it makes up for a timer that was late, so that the rate is kept on average and a learned one
+// does not depend on how late timers are; by no more than a call, since to catch up is to be early.
 func (r *Rate) owed(now time.Time, t Tuning) float64 {
 	if r.At.IsZero() {
 		return 0
 	}
-	floor := 0.0
-	if t.Rate > 0 {
-		floor = -min(0.5, t.Rate*0.002)
-	}
-	return max(floor, r.Debt-r.PerSecond(t)*now.Sub(r.At).Seconds())
+	limit := r.PerSecond(t)
+	return max(-min(1, limit*late.Seconds()), r.Debt-limit*now.Sub(r.At).Seconds())
 }
 
 // Take gives out the next slot, whatever Next says, and returns its number. More tells that others wait for theirs: only then does the rate grow.

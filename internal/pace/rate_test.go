@@ -116,3 +116,21 @@ func TestTwoReserveAheadWhatOneWouldTake(t *testing.T) {
 	r.PauseUntil(now.Add(time.Hour))
 	require.Empty(t, r.Reserve(now, now.Add(time.Minute), 7, true, tuning()))
 }
+
+func TestASlotTakenBesideReservedOnesCountsAsMuch(t *testing.T) {
+	r := Rate{Limit: 20, Top: 20, Low: 20, Span: 1e9, At: time.Unix(1000, 0)}
+	now := r.At
+	require.Len(t, r.Reserve(now, now.Add(time.Hour), 4, false, tuning()), 4)
+	r.Take(now, 1, false, tuning())
+	require.WithinDuration(t, now.Add(250*time.Millisecond), r.Next(now, tuning()), time.Microsecond)
+}
+
+func TestALateTimerIsMadeUpFor(t *testing.T) {
+	r := Rate{Limit: 100, Top: 100, Low: 100, Span: 1e9, At: time.Unix(1000, 0), Debt: 1}
+	now := r.At.Add(13 * time.Millisecond) // 3 ms late
+	r.Take(now, 1, false, tuning())
+	require.WithinDuration(t, now.Add(7*time.Millisecond), r.Next(now, tuning()), time.Microsecond)
+	now = now.Add(time.Second)
+	r.Take(now, 1, false, tuning())
+	require.WithinDuration(t, now.Add(6*time.Millisecond), r.Next(now, tuning()), time.Microsecond, "no more than that is saved up")
+}

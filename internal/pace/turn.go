@@ -116,7 +116,9 @@ func (q *Queue) unused(t *Turn, now time.Time) {
 		q.flows.remove(t)
 	case granted:
 		q.inFlight--
-		q.pacer.GiveBack(t.slot, t.cost)
+		if t.slot != 0 {
+			q.pacer.GiveBack(t.slot, t.cost)
+		}
 		if t.probe {
 			q.probing = false
 			q.probeAt = now.Add(reprobe)
