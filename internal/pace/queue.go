@@ -442,8 +442,11 @@ func (q *Queue) Snapshot() Snapshot {
 	for _, p := range Priorities() {
 		s.Waiting[p] = q.flows.waiting[p]
 	}
-	if first := q.flows.oldest(); !first.IsZero() {
+	switch first := q.flows.oldest(); {
+	case !first.IsZero():
 		s.Oldest = now.Sub(first)
+	case rate.Loose:
+		s.Rate = 0 // it binds a crowd, and whoever comes alone ends it
 	}
 	return s
 }

@@ -484,3 +484,28 @@ func BenchmarkGrantBesideTenThousand(b *testing.B) {
 		turns[i%len(turns)].Leave()
 	}
 }
+
+func TestAfterAnOutageNothingLimitsAnOperationThatNobodyAsksFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		state := Holding
+		qs := NewQueues("acct", nil, usual(), func() (CircuitState, time.Duration) { return state, 0 }, nil)
+		b := &bench{t, qs.For("other"), qs, time.Now()}
+		qs.CircuitChanged()
+		state = Closed
+		qs.CircuitChanged()
+		require.Zero(t, b.q.Snapshot().Rate)
+		require.True(t, b.has(b.enter(Request{})))
+		require.True(t, b.has(b.enter(Request{})), "and so it is")
+
+		state = Holding
+		qs.CircuitChanged()
+		for range 4 {
+			b.enter(Request{})
+		}
+		state = Closed
+		qs.CircuitChanged()
+		require.Positive(t, b.q.Snapshot().Rate, "a crowd is let out slowly")
+		time.Sleep(time.Minute)
+		require.Zero(t, b.q.Snapshot().Rate)
+	})
+}
