@@ -26,19 +26,9 @@ func (p Provider) missing() []feature {
 }
 
 // missingInherited lists the features of the sections that accounts inherit.
-func missingInherited(b Breaker, p Pacing, r Review, pre Precheck) []feature {
-	off := Default()
+func missingInherited(b Breaker, r Review, pre Precheck) []feature {
 	list := []feature{
 		{"breaker.on_sustained", b.OnSustained == "review" || b.OnSustained == "fallback"},
-		{"pacing.rate", p.Rate != off.Pacing.Rate},
-		{"pacing.burst", p.Burst != off.Pacing.Burst},
-		{"pacing.max_in_flight", p.MaxInFlight != off.Pacing.MaxInFlight},
-		{"pacing.adaptive", p.Adaptive},
-		{"pacing.start_rate", p.StartRate != off.Pacing.StartRate},
-		{"pacing.recovery", p.Recovery != off.Pacing.Recovery},
-		{"pacing.max_waiting", p.MaxWaiting != off.Pacing.MaxWaiting},
-		{"pacing.fair_by", p.FairBy != off.Pacing.FairBy},
-		{"pacing.open_jobs", p.OpenJobs != off.Pacing.OpenJobs},
 		{"review.threshold", r.Threshold > 0},
 		{"review.fields", len(r.Fields) > 0},
 		{"review.required", len(r.Required) > 0},
@@ -58,9 +48,9 @@ func (c *checker) availability() {
 		}
 	}
 	refuse(scope{checker: c}, c.cfg.missing())
-	refuse(scope{checker: c}, missingInherited(c.cfg.Breaker, c.cfg.Pacing, c.cfg.Review, c.cfg.Precheck))
+	refuse(scope{checker: c}, missingInherited(c.cfg.Breaker, c.cfg.Review, c.cfg.Precheck))
 	for i, p := range c.cfg.Providers {
 		refuse(c.entry(i), p.missing())
-		refuse(c.entry(i), missingInherited(p.Breaker, p.Pacing, p.Review, p.Precheck))
+		refuse(c.entry(i), missingInherited(p.Breaker, p.Review, p.Precheck))
 	}
 }

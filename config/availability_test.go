@@ -12,21 +12,11 @@ func TestFeaturesThatAreNotAvailableYet(t *testing.T) {
 		"state.url":                         "state: {url: 'redis://x:6379'}",
 		"tracing.otlp_endpoint":             "tracing: {otlp_endpoint: 'http://x:4318'}",
 		"breaker.on_sustained":              "breaker: {on_sustained: review}",
-		"pacing.rate":                       "pacing: {rate: 5}",
-		"pacing.burst":                      "pacing: {burst: 5}",
-		"pacing.max_in_flight":              "pacing: {max_in_flight: 5}",
-		"pacing.adaptive":                   "pacing: {adaptive: true}",
-		"pacing.start_rate":                 "pacing: {start_rate: 3}",
-		"pacing.recovery":                   "pacing: {recovery: 1s}",
-		"pacing.max_waiting":                "pacing: {max_waiting: 5}",
-		"pacing.fair_by":                    "pacing: {fair_by: document}",
-		"pacing.open_jobs":                  "pacing: {open_jobs: 5}",
 		"review.threshold":                  "review: {threshold: 0.8}",
 		"review.fields":                     "review: {fields: {invoice: {total: 0.9}}}",
 		"review.required":                   "review: {required: {invoice: [total]}}",
 		"review.truncated":                  "review: {truncated: review}",
 		"precheck.enabled":                  "precheck: {enabled: true}",
-		"providers[0].pacing.rate":          providers(account("pacing: {rate: 5}")),
 		"providers[0].review.threshold":     providers(account("review: {threshold: 0.8}")),
 		"providers[0].precheck.enabled":     providers(account("precheck: {enabled: true}")),
 		"providers[0].breaker.on_sustained": providers(account("breaker: {on_sustained: fallback}")),
@@ -49,7 +39,6 @@ func TestFeaturesThatAreNotAvailableYet(t *testing.T) {
 func TestSayingThatAFeatureIsOffIsFine(t *testing.T) {
 	accepted(t, `
 dead_letters: {webhook: {url: "", secret_file: "", timeout: 5s}, auto_replay: {enabled: false, max_age: 1h, rate: 2}}
-pacing: {rate: 0, burst: 0, max_in_flight: 0, adaptive: false, start_rate: 2, recovery: 10s, max_waiting: 10000, fair_by: tenant, open_jobs: 0}
 review: {threshold: 0, aggregate: mean, fields: {}, required: {}, empty_text: accept}
 precheck: {enabled: false, reject_blank: false, skip: [blur]}
 rescue: {ttl: 0s, max_bytes: 1GiB}

@@ -155,6 +155,7 @@ func (s scope) breaker(b Breaker) {
 func (s scope) pacing(p Pacing) {
 	s.need(p.Rate >= 0, "pacing.rate", "must be 0 or more")
 	s.atLeast("pacing.burst", p.Burst, 0)
+	s.need(p.Burst <= 0 || p.Rate != 0, "pacing.burst", "needs a pacing.rate, above which it lets calls go; give one or leave burst out")
 	s.atLeast("pacing.max_in_flight", p.MaxInFlight, 0)
 	s.need(p.StartRate > 0, "pacing.start_rate", "must be more than 0")
 	s.positive("pacing.recovery", p.Recovery)

@@ -73,15 +73,15 @@ type AutoReplay struct {
 
 // Pacing limits how fast and how parallel an account is used.
 type Pacing struct {
-	Rate        float64       `mapstructure:"rate" doc:"Attempts per second. 0: no fixed limit."`
-	Burst       int           `mapstructure:"burst" doc:"Attempts that may go at once above the rate. 0: no fixed limit."`
-	MaxInFlight int           `mapstructure:"max_in_flight" doc:"Attempts that may run at one time. 0: no fixed limit."`
-	Adaptive    bool          `mapstructure:"adaptive" doc:"Find the rate that the provider bears from its throttles."`
-	StartRate   float64       `mapstructure:"start_rate" doc:"Attempts per second that adaptive pacing starts from. More than 0."`
+	Rate        float64       `mapstructure:"rate" doc:"Attempts per second and operation. 0: no fixed limit. Above 0 nothing is learned."`
+	Burst       int           `mapstructure:"burst" doc:"Attempts that may go at once after a rest, where rate is above 0. 0: one."`
+	MaxInFlight int           `mapstructure:"max_in_flight" doc:"Attempts of one operation that may run at one time. 0: no fixed limit."`
+	Adaptive    bool          `mapstructure:"adaptive" doc:"Find the rate that the provider bears from its throttles. Before an operation's first throttle nothing is held."`
+	StartRate   float64       `mapstructure:"start_rate" doc:"Attempts per second that adaptive pacing starts from after a first throttle, when it has not seen a higher rate go well. More than 0."`
 	Recovery    time.Duration `mapstructure:"recovery" doc:"Time in which adaptive pacing wins back what a throttle took. More than 0s."`
-	MaxWaiting  int           `mapstructure:"max_waiting" doc:"Requests that may queue; a further one is answered 503. At least 1."`
+	MaxWaiting  int           `mapstructure:"max_waiting" doc:"Requests that may wait for one operation; a further one is answered 503. At least 1."`
 	FairBy      string        `mapstructure:"fair_by" doc:"What shares the queue fairly: tenant."`
-	OpenJobs    int           `mapstructure:"open_jobs" doc:"Asynchronous jobs that may be open at the provider. 0: no fixed limit."`
+	OpenJobs    int           `mapstructure:"open_jobs" doc:"Asynchronous jobs of the account that may be open at the provider; further starts wait. 0: no limit until the provider says that there are too many."`
 }
 
 // Review finds answers that are good HTTP and bad OCR.

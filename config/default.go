@@ -39,7 +39,7 @@ func Default() *Config {
 			OnThrottle:       "pause",
 			OnSustained:      "alert",
 		},
-		Pacing: Pacing{StartRate: 2, Recovery: 10 * time.Second, MaxWaiting: 10000, FairBy: "tenant"},
+		Pacing: Pacing{Adaptive: true, StartRate: 2, Recovery: 10 * time.Second, MaxWaiting: 10000, FairBy: "tenant"},
 		Review: Review{
 			Aggregate:       "mean",
 			EmptyText:       "accept",

@@ -14,8 +14,8 @@ func (s *server) states() []admin.Account {
 	for _, a := range s.accounts {
 		circuit := a.Breakers.Snapshot()
 		paused := map[string]float64{}
-		for scope, left := range a.Gates.Remaining() {
-			if left > 0 {
+		for _, scope := range a.Queues.Scopes() {
+			if left := a.Queues.For(scope).Remaining(); left > 0 {
 				paused[scope] = left.Seconds()
 			}
 		}

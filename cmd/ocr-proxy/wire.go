@@ -56,7 +56,7 @@ type shared struct {
 	ending   context.Context //nolint:containedctx // the life of the process
 	requests *proxy.Metrics
 	breakers *breaker.Metrics
-	gates    *pace.Metrics
+	queues   *pace.Metrics
 	watches  *watch.Metrics
 	copies   *proxy.Buffers
 	calls    *calls.Table
@@ -68,7 +68,7 @@ type shared struct {
 func newShared(ending context.Context, cfg *config.Config, environ []string, logger *zap.Logger, reg prometheus.Registerer, bodies *spool.Pool, sink proxy.Sink, tell *announcer) *shared {
 	return &shared{
 		log: logger, tell: tell, environ: environ, bodies: bodies, maxBody: int64(cfg.Body.MaxBytes), sink: sink, version: cfg.DeadLetters.ProcessingVersion, ending: ending,
-		requests: proxy.NewMetrics(reg), breakers: breaker.NewMetrics(reg), gates: pace.NewMetrics(reg), watches: watch.NewMetrics(reg),
+		requests: proxy.NewMetrics(reg), breakers: breaker.NewMetrics(reg), queues: pace.NewMetrics(reg), watches: watch.NewMetrics(reg),
 		calls:  calls.New(calls.Limits{TTL: cfg.Rescue.TTL, MaxBytes: int64(cfg.Rescue.MaxBytes)}),
 		copies: proxy.NewBuffers(copySize, copyBuffers), seed: maphash.MakeSeed(), recovered: map[string]chan struct{}{},
 	}
@@ -106,8 +106,12 @@ func (s *shared) account(ctx context.Context, c config.Provider) (*proxy.Account
 	purse, recovered := new(retry.Purse), make(chan struct{}, 1)
 	s.recovered[c.Name] = recovered
 	watched := watch.New(watch.Options{Name: c.Name, Kind: c.Kind, Emitter: s.tell, Log: s.log, Metrics: s.watches})
-	var breakers *breaker.Group
+	var (
+		breakers *breaker.Group
+		queues   *pace.Queues
+	)
 	breakers = breaker.NewGroup(c.Name, breakerSettings(c), maxCredentials, breakerObserver(c, s.log, s.tell, func() {
+		queues.CircuitChanged()
 		state := breakers.Snapshot().State
 		watched.Turn(circuitOf(state))
 		if state == breaker.Closed {
@@ -117,17 +121,45 @@ func (s *shared) account(ctx context.Context, c config.Provider) (*proxy.Account
 			}
 		}
 	}))
-	gates := pace.NewGates(c.Name, scopes, pace.Settings{MaxPause: max(c.Retry.TotalBudget, c.Retry.CapDelay), Smear: smear})
+	hold, permits := c.Breaker.OnOpen == "wait", s.permits(c, kind)
+	queues = pace.NewQueues(c.Name, scopes, queueSettings(c), proxy.CircuitOf(breakers, hold), permits)
 	s.breakers.Add(breakers)
-	s.gates.Add(gates)
+	s.queues.Add(queues)
 	return &proxy.Account{
 		Name: c.Name, Provider: kind, Upstream: c.UpstreamURL(),
 		Policy: func(operation string) proxy.Policy { return policies[operation] },
 		Rules:  rules, Injection: injection(c.InjectToken), RepairPages: c.RepairPages, Idempotency: proxy.Idempotency{Header: c.IdempotencyHeader, Bare: !c.IdempotencyQuoted}, Credential: secret, ReplayCredential: replaySecret, Self: selfAddress(c), Letters: s.openLetters(c.Name),
-		Breakers: breakers, HoldOpen: c.Breaker.OnOpen == "wait", Gates: gates, TripOnThrottle: c.Breaker.OnThrottle == "trip", Purse: purse,
+		Breakers: breakers, HoldOpen: hold, Queues: queues, Permits: permits, Adaptive: learns(c), TripOnThrottle: trips(c), Purse: purse,
 		Calls: s.calls, Jobs: s.jobs, Transport: proxy.NewTransport(roots), GRPCTransport: proxy.NewGRPCTransport(roots), Bodies: s.bodies, MaxBody: s.maxBody, CopyBuffers: s.copies, Sink: s.sink, Version: s.version,
 		Metrics: s.requests.Account(c.Name, c.Kind, purse), Watch: watched, Log: s.log, ErrorLog: log.New(io.Discard, "", 0), Ending: s.ending, Seed: s.seed,
 	}, nil
+}
+
+// permits bound the open jobs of an account. Those that were open when the last process ended are open still.
+func (s *shared) permits(c config.Provider, kind *provider.Provider) *pace.Permits {
+	lease := proxy.JobsRun(kind)
+	permits := pace.NewPermits(c.Pacing.OpenJobs, lease, c.Pacing.Recovery)
+	if s.jobs != nil {
+		for _, id := range s.jobs.RunningJobs(c.Name, time.Now().Add(-lease)) {
+			permits.Started(id)
+		}
+	}
+	return permits
+}
+
+// trips reports whether throttles count as failures of the account.
+func trips(c config.Provider) bool { return c.Breaker.OnThrottle == "trip" }
+
+// learns reports whether the account's queues learn their rate from throttles. A rate that is fixed is not learned, and a throttle that is a
+// failure says nothing about a rate.
+func learns(c config.Provider) bool { return c.Pacing.Adaptive && c.Pacing.Rate == 0 && !trips(c) }
+
+func queueSettings(c config.Provider) pace.QueueSettings {
+	p := c.Pacing
+	return pace.QueueSettings{
+		Rate: p.Rate, Burst: p.Burst, MaxInFlight: p.MaxInFlight, Adaptive: learns(c), StartRate: p.StartRate, Recovery: p.Recovery,
+		MaxWaiting: p.MaxWaiting, MaxPause: max(c.Retry.TotalBudget, c.Retry.CapDelay), Smear: smear,
+	}
 }
 
 // openLetters are those of an account; nil without a store.

@@ -109,6 +109,8 @@ func waitWords(source string) string {
 		return "the provider asked for it"
 	case "gate":
 		return "the account was held after a throttle, or its circuit was open"
+	case "queue":
+		return "its turn in the account's queue"
 	case "backoff":
 		return "full jitter"
 	}

@@ -69,7 +69,7 @@ func TestTheLifeOfADocument(t *testing.T) {
 
 func TestWaitsAreTold(t *testing.T) {
 	t.Parallel()
-	for source, want := range map[string]string{"hint": "the provider asked for it", "gate": "held after a throttle", "backoff": "full jitter", "none": ""} {
+	for source, want := range map[string]string{"hint": "the provider asked for it", "gate": "held after a throttle", "queue": "its turn", "backoff": "full jitter", "none": ""} {
 		require.Contains(t, waitWords(source), want)
 	}
 	for ms, want := range map[float64]string{0.4: "0s", 12.6: "13ms", 1234: "1.23s", 12345: "12s", 90_000: "1m30s"} {

@@ -92,6 +92,14 @@ func (b *Breaker) Wait() time.Duration {
 	return b.wait(time.Now(), false)
 }
 
+// Held reports whether the breaker is not closed, and how long it takes until an
+// Acquire that is waiting could succeed. Like Wait it changes nothing.
+func (b *Breaker) Held() (wait time.Duration, held bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.wait(time.Now(), true), b.state != Closed
+}
+
 // Changed returns a channel that is closed at the next event that may let a
 // refused caller in: a change of state, a probe place given back, new
 // settings. To miss none, take the channel before calling Acquire.

@@ -59,7 +59,8 @@ func (l *ledger) report(w io.Writer) error {
 	s.row("waits (number: time in all)", waits(""))
 	s.row("  own backoff", waits("backoff"))
 	s.row("  the provider's hint", waits("hint"))
-	s.row("  the gate that a throttle closes", waits("gate"))
+	s.row("  held for a throttle or outage", waits("gate"))
+	s.row("  their turn in the queue", waits("queue"))
 	s.row("breaker opened", metric("breaker_transitions_total", labels{"from": "closed", "to": "open"}))
 	s.row("  probes failed / succeeded", func(a string) string {
 		failed := l.metrics.sum("breaker_transitions_total", with(labels{"from": "half_open", "to": "open"}, a))

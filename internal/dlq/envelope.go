@@ -99,7 +99,7 @@ type Attempt struct {
 	ErrorCode string `json:"error_code"`
 	// WaitedMS is the wait before this try, in milliseconds with three decimals.
 	WaitedMS float64 `json:"waited_ms"`
-	// WaitSource says who asked for that wait: backoff, hint, gate or none.
+	// WaitSource says who asked for that wait: backoff, hint, gate, queue or none.
 	WaitSource string `json:"wait_source"`
 	// UpstreamRequestID is the provider's name for the try, or empty.
 	UpstreamRequestID string `json:"upstream_request_id"`

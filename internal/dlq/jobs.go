@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -143,6 +144,12 @@ func (s *Store) FindJob(account, id string) *JobRecord {
 		return nil
 	}
 	return s.readJob(j)
+}
+
+// RunningJobs lists the ids of an account's jobs that were accepted since then
+// and are not known to have ended.
+func (s *Store) RunningJobs(account string, since time.Time) []string {
+	return s.jobs.running(strings.ToValidUTF8(account, "\uFFFD"), since)
 }
 
 // JobPayload opens the body of a job's start; the caller closes it. The error

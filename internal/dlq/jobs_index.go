@@ -22,6 +22,7 @@ const (
 // job is what the store remembers of a record. Entries are replaced, never changed.
 type job struct {
 	account  string
+	id       string
 	name     string  // Of its file.
 	key      hashKey // Of its lock.
 	size     int64
@@ -35,7 +36,7 @@ type job struct {
 
 func newJob(r *JobRecord, size int64, payload string) *job {
 	return &job{
-		account: strings.ToValidUTF8(r.Account, "\uFFFD"), name: jobFile(r.Account, r.JobID), key: jobKey(r.Account, r.JobID), size: size,
+		account: strings.ToValidUTF8(r.Account, "\uFFFD"), id: r.JobID, name: jobFile(r.Account, r.JobID), key: jobKey(r.Account, r.JobID), size: size,
 		payload: payload, accepted: r.AcceptedAt, expires: r.ExpiresAt, failed: r.FailedAt != nil,
 		ended: r.FailedAt != nil || r.Repair != nil, calls: r.call().keys(),
 	}
@@ -195,6 +196,19 @@ func (x *jobIndex) due(now time.Time) []*job {
 		return gone
 	}
 	return gone[:sweepStep]
+}
+
+// running lists the jobs of an account that were accepted since then and are not known to have ended.
+func (x *jobIndex) running(account string, since time.Time) []string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	var ids []string
+	for _, j := range x.jobs {
+		if j.account == account && !j.ended && j.accepted.After(since) {
+			ids = append(ids, j.id)
+		}
+	}
+	return ids
 }
 
 // open counts the jobs by account that are not known to have ended.

@@ -2,6 +2,8 @@ package pace
 
 import (
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -26,10 +28,12 @@ type Request struct {
 	Tenant   string    // whose turn it is among tenants; "": nobody's in particular
 	Priority Priority  // share among what waits
 	Cost     int       // of the quota: 1, or the pages where those are what counts; below 1 counts as 1
-	Again    bool      // the request has had its turn before: it goes to the head
+	Again    bool      // the request has had its turn before: it goes to the head of its tenant's, and finds a place in a full queue
 	Job      bool      // the call starts a job and needs a permit
 	Deadline time.Time // when the turn must have come; zero: it may take for ever
 }
+
+func (r *Request) cost() int { return max(r.Cost, 1) }
 
 // TooLongError says that a request's turn would come after its deadline.
 type TooLongError struct {
@@ -42,20 +46,10 @@ func (e *TooLongError) Error() string {
 
 // FullError says that no more requests may wait.
 type FullError struct {
-	Wait time.Duration // until there will be room
+	Wait time.Duration // until a request that came now would have its turn
 }
 
 func (e *FullError) Error() string { return "the queue is full" }
-
-// Result is what became of a call.
-type Result uint8
-
-// The results.
-const (
-	Other     Result = iota // says nothing about the rate
-	Accepted                // the provider took it
-	Throttled               // it was too much
-)
 
 // CircuitState is what a queue needs to know of the account's breaker.
 type CircuitState uint8
@@ -67,31 +61,11 @@ const (
 	Passing              // everybody leaves at once, to be told
 )
 
-// Circuit tells the state of an account's breaker and, while it holds, how long until a probe may leave.
+// Circuit tells the state of an account's breaker and, while it holds, how long until a probe may leave. It is never called under a queue's lock.
 type Circuit func() (CircuitState, time.Duration)
 
-// Turn is one request's place in a queue, and then its leave to make one call. The zero value is ready for Enter.
-type Turn struct {
-	queue *Queue
-}
-
-// Ready is closed when the turn has come or cannot come any more; nil: it has come already.
-func (t *Turn) Ready() <-chan struct{} { return nil }
-
-// Err is why the turn cannot come; nil: it has come. It is asked after Ready was closed.
-func (t *Turn) Err() error { return nil }
-
-// Paused reports whether it was a pause that the turn waited for, rather than the rate.
-func (t *Turn) Paused() bool { return false }
-
-// Seed tells the calls per second that the provider has named, before Done(Throttled).
-func (t *Turn) Seed(rate float64) { _ = rate }
-
-// Leave gives the turn, or the place in the queue, back: no call was made.
-func (t *Turn) Leave() { t.queue = nil }
-
-// Done tells what became of the call. Only the first of Leave and Done counts.
-func (t *Turn) Done(r Result) { _, t.queue = r, nil }
+// reprobe is the time until the next probe may leave when one was given back unused, for example because the breaker did not want it.
+const reprobe = 50 * time.Millisecond
 
 // Snapshot is a queue at one moment.
 type Snapshot struct {
@@ -103,98 +77,370 @@ type Snapshot struct {
 	Oldest   time.Duration // that somebody has waited
 }
 
-// Queue is where the calls of one operation of one account wait for their turn.
-type Queue struct{}
+// Queue is where the calls of one operation of one account wait for their turn. A turn comes when nothing stands against it any more: a pause, an open circuit, too many
+// calls under way, too many open jobs, the rate. No goroutine belongs to it: turns are given out by whoever brings news, and by one timer.
+type Queue struct {
+	circuit Circuit
+	permits *Permits
+	looks   atomic.Uint64 // at the circuit, begun
 
-// Enter asks for a turn. Without an error the turn has come, or Ready will tell. The error is a *TooLongError or a *FullError.
-func (q *Queue) Enter(t *Turn, r Request) error {
-	_ = r
-	t.queue = q
-	return nil
+	mu       sync.Mutex
+	settings QueueSettings
+	pacer    Pacer
+	flows    flows
+	inFlight int
+	meter    meter
+	waits    waits
+
+	paused    time.Time     // the end of the pause that those who wait have been told of
+	crowd     bool          // those who waited in it have not all been let out
+	smearGap  time.Duration // between two of them; 0: not yet known
+	smearNext time.Time
+
+	state   CircuitState
+	looked  uint64    // the look that told it
+	probeAt time.Time // no probe before
+	probing bool      // one is out
+	before  float64   // accepted per second before the circuit opened
+
+	timer *time.Timer
+	armed time.Time // zero: the timer is not set
 }
 
-// Full reports whether a request that came now would find no place, and how long until there will be one.
-func (q *Queue) Full() (wait time.Duration, full bool) { return 0, false }
+func newQueue(s QueueSettings, c Circuit, p *Permits) *Queue {
+	return &Queue{circuit: c, permits: p, settings: s, pacer: &own{tuning: s.tuning()}}
+}
 
-// Pause lets nobody go until then, or until MaxPause from now if that is sooner.
-func (q *Queue) Pause(until time.Time) { _ = until }
+// Enter asks for a turn. Without an error the turn has come, or Ready will tell. The error is a *TooLongError or a *FullError; the turn is then as unused as before.
+//
+// A deadline that passes while the request waits is the caller's to notice, who then leaves; no turn is given after it.
+func (q *Queue) Enter(t *Turn, r Request) error {
+	now := time.Now()
+	*t = Turn{queue: q, entered: now, cost: r.cost(), priority: r.Priority, job: r.Job && q.permits != nil}
+	q.mu.Lock()
+	if q.flows.count == 0 && q.state == Closed && q.hasRoom() && !t.job {
+		if slot, _, ok := q.pacer.Take(now, t.cost, false); ok {
+			q.grant(t, slot, now)
+			q.mu.Unlock()
+			return nil
+		}
+	}
+	err := q.line(t, r, now)
+	q.mu.Unlock()
+	if err != nil {
+		*t = Turn{}
+	}
+	return err
+}
+
+// line puts a turn in line, and gives it out at once if nothing stands against that.
+func (q *Queue) line(t *Turn, r Request, now time.Time) error {
+	if q.isFull() && !r.Again && q.state != Passing {
+		return &FullError{Wait: q.expected(now, r)}
+	}
+	if !r.Deadline.IsZero() && q.state != Passing {
+		if wait := q.expected(now, r); now.Add(wait).After(r.Deadline) {
+			return &TooLongError{Wait: wait}
+		}
+	}
+	t.tenant, t.again, t.deadline = r.Tenant, r.Again, r.Deadline
+	t.paused = q.paused.After(now) || q.smearing(now)
+	t.stage = waiting
+	q.flows.add(t)
+	q.pump(now)
+	if t.stage == waiting {
+		t.ready = make(chan struct{})
+	}
+	return t.err
+}
+
+func (q *Queue) isFull() bool {
+	return q.settings.MaxWaiting > 0 && q.flows.count >= q.settings.MaxWaiting
+}
+
+func (q *Queue) hasRoom() bool {
+	return q.settings.MaxInFlight <= 0 || q.inFlight < q.settings.MaxInFlight
+}
+
+// grant gives a turn out. It does not stand in line any more.
+func (q *Queue) grant(t *Turn, slot uint64, now time.Time) {
+	t.stage, t.slot, t.granted = granted, slot, now
+	q.inFlight++
+	q.waits.observe(t.priority, now.Sub(t.entered))
+	if t.ready != nil {
+		close(t.ready)
+	}
+}
+
+// tell ends a wait for a turn that cannot come in time. It does not stand in line any more.
+func (q *Queue) tell(t *Turn, wait time.Duration) {
+	t.stage, t.err = told, &TooLongError{Wait: wait}
+	if t.ready != nil {
+		close(t.ready)
+	}
+}
+
+// pump gives out all turns whose time has come, and sets the timer for the next.
+func (q *Queue) pump(now time.Time) {
+	var again time.Time
+	for q.flows.count > 0 {
+		t, at := q.choose(now)
+		again = sooner(again, at)
+		if t == nil {
+			break
+		}
+		if q.expired(t, now) {
+			continue
+		}
+		at, ok := q.leave(t, now)
+		if !ok {
+			again = sooner(again, at)
+			break
+		}
+	}
+	q.arm(again)
+}
+
+// sooner returns the earlier of two times, of which zero means never.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// choose returns whose turn it is; nil: nobody's before at, or before somebody brings news if that is zero. It may return both, where others may go
+// before at.
+func (q *Queue) choose(now time.Time) (t *Turn, at time.Time) {
+	switch {
+	case q.state == Passing:
+		return q.flows.next(true), time.Time{}
+	case q.state == Holding && q.probing:
+		return nil, time.Time{}
+	case q.state == Holding && q.probeAt.After(now):
+		return nil, q.probeAt
+	case !q.hasRoom():
+		return nil, time.Time{}
+	}
+	permit := false
+	if len(q.flows.jobs) > 0 {
+		permit, at = q.permits.free(now)
+	}
+	return q.flows.next(permit), at
+}
+
+// expired ends the wait of a turn whose deadline has passed.
+func (q *Queue) expired(t *Turn, now time.Time) bool {
+	if t.deadline.IsZero() || !now.After(t.deadline) {
+		return false
+	}
+	q.flows.remove(t)
+	q.tell(t, now.Sub(t.entered))
+	return true
+}
+
+// leave lets a turn go that is next, if there is a slot; otherwise at is when to try again, zero when news will come.
+func (q *Queue) leave(t *Turn, now time.Time) (at time.Time, ok bool) {
+	if q.state == Passing {
+		q.flows.serve(t)
+		q.grant(t, 0, now)
+		return time.Time{}, true
+	}
+	if at := q.smear(now); at.After(now) {
+		return at, false
+	}
+	if t.job && !q.permits.take(now) {
+		return now.Add(time.Millisecond), false // somebody in another queue was faster
+	}
+	slot, at, ok := q.pacer.Take(now, t.cost, q.flows.count > 1)
+	if !ok {
+		if t.job {
+			q.permits.giveBack()
+		}
+		return at, false
+	}
+	t.permit = t.job
+	q.smearNext = q.smearNext.Add(q.smearGap)
+	q.flows.serve(t)
+	q.probing = q.state == Holding
+	t.probe = q.probing
+	q.grant(t, slot, now)
+	return time.Time{}, true
+}
+
+// smearing reports whether a crowd is being let out, or will be.
+func (q *Queue) smearing(now time.Time) bool {
+	return q.crowd && now.Sub(q.paused) <= q.settings.Smear
+}
+
+// smear returns when the next of a crowd goes after a pause that no rate paces: the first right at the end, since alone it must lose nothing and in a crowd it finds
+// out for all, the others at even distances.
+func (q *Queue) smear(now time.Time) time.Time {
+	if !q.crowd || q.paused.After(now) {
+		return now
+	}
+	if q.smearGap == 0 {
+		rate := q.pacer.Rate()
+		if q.flows.count < 2 || q.settings.Smear <= 0 || rate.limit(q.settings.tuning()) > 0 {
+			q.crowd = false
+			return now
+		}
+		q.smearGap, q.smearNext = max(q.settings.Smear/time.Duration(q.flows.count), 1), now
+	}
+	if !q.smearing(now) {
+		q.crowd, q.smearGap = false, 0
+		return now
+	}
+	return q.smearNext
+}
+
+// arm sets the timer; the zero time stops it.
+func (q *Queue) arm(at time.Time) {
+	if at.Equal(q.armed) {
+		return
+	}
+	q.armed = at
+	switch {
+	case at.IsZero():
+		q.timer.Stop()
+	case q.timer == nil:
+		q.timer = time.AfterFunc(time.Until(at), q.ring)
+	default:
+		q.timer.Reset(time.Until(at))
+	}
+}
+
+// ring is what the timer does.
+func (q *Queue) ring() {
+	q.mu.Lock()
+	q.armed = time.Time{}
+	if q.state == Holding {
+		q.mu.Unlock()
+		q.look()
+		return
+	}
+	q.pump(time.Now())
+	q.mu.Unlock()
+}
+
+// wake is called when there may be news that nobody told the queue: free permits, another process's pause or slots.
+func (q *Queue) wake() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := time.Now()
+	q.notePause(now)
+	q.pump(now)
+}
+
+// look asks the circuit. The lock is not held meanwhile, so that the breaker may call the queue under a lock of its own; of two looks the later one counts.
+func (q *Queue) look() {
+	if q.circuit == nil {
+		return
+	}
+	number := q.looks.Add(1)
+	state, wait := q.circuit()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if number < q.looked {
+		return
+	}
+	q.looked = number
+	now := time.Now()
+	was := q.state
+	q.state = state
+	switch {
+	case state == Closed && was != Closed:
+		q.probing = false
+		accepted := q.before
+		q.pacer.Change(func(r *Rate, now time.Time) { r.Resume(now, accepted, q.settings.tuning()) })
+	case state != Closed && was == Closed:
+		q.before = q.meter.smooth
+		q.probeAt = time.Time{}
+	}
+	if state == Holding {
+		if at := now.Add(wait); wait > 0 || q.probeAt.Before(at) {
+			q.probeAt = at
+		}
+	}
+	q.pump(now)
+}
+
+// Full reports whether a request that came now would find no place, and when its turn would come if it did.
+func (q *Queue) Full() (wait time.Duration, full bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.isFull() || q.state == Passing {
+		return 0, false
+	}
+	return q.expected(time.Now(), Request{}), true
+}
+
+// Pause lets nobody go until then, or until MaxPause from now if that is sooner. It extends a running pause and never shortens it. Those who wait and have no time
+// until its end are told.
+func (q *Queue) Pause(until time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := time.Now()
+	length := until.Sub(now)
+	if q.settings.MaxPause > 0 {
+		length = min(length, q.settings.MaxPause)
+	}
+	if length <= 0 {
+		return
+	}
+	q.pacer.Change(func(r *Rate, now time.Time) { r.PauseUntil(now.Add(length)) })
+	q.notePause(now)
+	q.pump(now)
+}
+
+// notePause tells those who wait of a pause that is new or longer.
+func (q *Queue) notePause(now time.Time) {
+	rate := q.pacer.Rate()
+	if !rate.Pause.After(q.paused) || !rate.Pause.After(now) {
+		return
+	}
+	q.paused, q.crowd, q.smearGap = rate.Pause, true, 0
+	q.flows.each(func(t *Turn) {
+		t.paused = true
+		if !t.deadline.IsZero() && q.paused.After(t.deadline) {
+			q.flows.remove(t)
+			q.tell(t, q.paused.Sub(now))
+		}
+	})
+}
 
 // Remaining returns how much of the present pause is left.
-func (q *Queue) Remaining() time.Duration { return 0 }
+func (q *Queue) Remaining() time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	rate := q.pacer.Rate()
+	return max(0, time.Until(rate.Pause))
+}
 
 // Snapshot tells how the queue stands.
-func (q *Queue) Snapshot() Snapshot { return Snapshot{} }
-
-// Queues are those of one account, one for each scope. The scopes are fixed at the start, so that no traffic can add to them.
-type Queues struct {
-	account string
-	scopes  map[string]*Queue
-}
-
-// QueueSettings says how the queues of an account let calls go. It does not check its values; whoever reads the configuration does.
-type QueueSettings struct {
-	Rate        float64 // calls per second and scope; 0: none is fixed
-	Burst       int     // calls that may go at once above a fixed rate; below 1 counts as 1
-	MaxInFlight int     // calls that may run at one time; 0: any number
-	Adaptive    bool    // learn the rate from throttles
-	StartRate   float64 // calls per second that learning starts from
-	Recovery    time.Duration
-	MaxWaiting  int
-	MaxPause    time.Duration // longest pause that one hint may cause; 0: any
-	Smear       time.Duration // over which a crowd is let out after a pause where no rate paces it
-}
-
-// NewQueues returns queues for the declared scopes and for "other".
-func NewQueues(account string, scopes []string, s QueueSettings, c Circuit, p *Permits) *Queues {
-	_, _, _ = s, c, p
-	q := &Queues{account: account, scopes: map[string]*Queue{otherScope: {}}}
-	for _, scope := range scopes {
-		q.scopes[scope] = &Queue{}
+func (q *Queue) Snapshot() Snapshot {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := time.Now()
+	rate := q.pacer.Rate()
+	s := Snapshot{
+		Waiting: make(map[Priority]int, len(q.flows.waiting)), InFlight: q.inFlight,
+		Rate: rate.limit(q.settings.tuning()), Paused: max(0, rate.Pause.Sub(now)), Held: q.state == Holding,
 	}
-	return q
-}
-
-// Account returns the name of the provider account.
-func (q *Queues) Account() string { return q.account }
-
-// For returns the queue of a scope. Scopes that were not declared share the queue "other".
-func (q *Queues) For(scope string) *Queue {
-	if queue, ok := q.scopes[scope]; ok {
-		return queue
+	for _, p := range Priorities() {
+		s.Waiting[p] = q.flows.waiting[p]
 	}
-	return q.scopes[otherScope]
-}
-
-// Scopes lists the names of the queues.
-func (q *Queues) Scopes() []string {
-	names := make([]string, 0, len(q.scopes))
-	for name := range q.scopes {
-		names = append(names, name)
+	if first := q.flows.oldest(); !first.IsZero() {
+		s.Oldest = now.Sub(first)
 	}
-	return names
+	return s
 }
 
-// CircuitChanged must be called after each change of the state that the circuit tells.
-func (q *Queues) CircuitChanged() {}
-
-// Update replaces the settings. What has been learned stays.
-func (q *Queues) Update(s QueueSettings) { _ = s }
-
-// Permits bound the jobs that an account has open at its provider.
-type Permits struct{ limit int }
-
-// NewPermits allows that many open jobs; 0: any number, until the provider says that it was too many. A job that nobody hears of again is
-// taken to be over after lease.
-func NewPermits(limit int, lease time.Duration) *Permits { _ = lease; return &Permits{limit: limit} }
-
-// Started counts a job that the provider has accepted. To name one again changes nothing.
-func (p *Permits) Started(id string) { _ = id }
-
-// Ended gives back the place of a job, if it has one.
-func (p *Permits) Ended(id string) { _ = id }
-
-// Refused is told when the provider says that too many jobs are open.
-func (p *Permits) Refused() {}
-
-// Open is the number of jobs that are taken to be open, and the limit, 0 for none.
-func (p *Permits) Open() (open, limit int) { return 0, p.limit }
+// update replaces the settings. What has been learned stays, and so does a running pause.
+func (q *Queue) update(s QueueSettings) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.settings = s
+	q.pacer.Tune(s.tuning())
+	q.pump(time.Now())
+}

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"io"
+	"slices"
 
 	"github.com/ocr-proxy/ocr-proxy/internal/jsonstream"
 )
@@ -31,6 +32,34 @@ func mistralCharged(operation string, body io.Reader) int {
 		return 0
 	}
 	return countItems(body, "pages[]")
+}
+
+// documentaiCharged: the pages that a call about one document selects, where it does; a batch names documents of any length.
+func documentaiCharged(operation string, body io.Reader) int {
+	if operation != "process" {
+		return 0
+	}
+	var lists, ends []string
+	for _, options := range []string{"processOptions.", "process_options."} {
+		lists = append(lists, options+"individualPageSelector.pages[]", options+"individual_page_selector.pages[]")
+		ends = append(ends, options+"fromStart", options+"from_start", options+"fromEnd", options+"from_end")
+	}
+	found, err := jsonstream.Pick(body, slices.Concat(lists, ends), maxPages)
+	if err != nil {
+		return 0
+	}
+	n := 0
+	for _, path := range lists {
+		n += len(found[path])
+	}
+	for _, path := range ends {
+		for _, v := range found[path] {
+			if pages, whole := v.Int(); whole && pages > 0 && pages <= maxPages {
+				n += int(pages)
+			}
+		}
+	}
+	return n
 }
 
 // countItems counts the elements of a list in which one of the paths leads somewhere; 0 where the text cannot be read.

@@ -22,6 +22,11 @@ func TestCharged(t *testing.T) {
 		{"mistral", "ocr", `{"document":{},"pages":[0,3,4]}`, 3},
 		{"mistral", "ocr", `{"document":{}}`, 0},
 		{"mistral", "chat", `{"pages":[0]}`, 0},
+		{"documentai", "process", `{"rawDocument":{},"processOptions":{"individualPageSelector":{"pages":[1,4]}}}`, 2},
+		{"documentai", "process", `{"process_options":{"from_start":7}}`, 7},
+		{"documentai", "process", `{"processOptions":{"fromEnd":-7}}`, 0},
+		{"documentai", "process", `{"rawDocument":{}}`, 0},
+		{"documentai", "batchProcess", `{"processOptions":{"fromStart":7}}`, 0},
 	} {
 		kind, err := Find(c.kind)
 		require.NoError(t, err)

@@ -23,6 +23,11 @@ type Jobs struct {
 	Drops []string
 	// Lives is how long after its start a job can be asked for.
 	Lives time.Duration
+	// Runs is how long after its start a job of which nobody has heard the end is taken to be running still. A worker that never asks for its
+	// job would otherwise keep a place among those that the provider runs at one time for as long as the result can be asked for.
+	Runs time.Duration
+	// TooMany are the codes of a throttled start which say that too many jobs are open, rather than that they were started too fast.
+	TooMany []string
 	// Started reads the job's id out of a good answer to a start; "": there is none.
 	Started func(h http.Header, body []byte) string
 	// Asked reads the job's id out of a call that polls or drops it, given the call's address and its body; "": there is none.
@@ -50,6 +55,8 @@ func textractJobs() *Jobs {
 			"GetDocumentTextDetection", "GetDocumentAnalysis", "GetExpenseAnalysis", "GetLendingAnalysis", "GetLendingAnalysisSummary",
 		},
 		Lives:   7 * day,
+		Runs:    time.Hour,
+		TooMany: []string{"LimitExceededException"},
 		Started: func(_ http.Header, body []byte) string { return classify.ReadBody(body).At("JobId").Text() },
 		Asked:   func(_ *url.URL, body []byte) string { return classify.ReadBody(body).At("JobId").Text() },
 		Serves: func(poll, start string) bool {
@@ -68,6 +75,7 @@ func azureJobs() *Jobs {
 		Polls:  []string{"getAnalyzeResult", "getAnalyzeBatchResult", "getClassifyResult", "getClassifyBatchResult", "getReadResult"},
 		Drops:  []string{"deleteAnalyzeResult", "deleteAnalyzeBatchResult"},
 		Lives:  day,
+		Runs:   time.Hour,
 		Started: func(h http.Header, _ []byte) string {
 			u, err := url.Parse(h.Get("Operation-Location"))
 			if err != nil {
@@ -88,6 +96,7 @@ func googleJobs(starts ...string) *Jobs {
 		Polls:  []string{"getOperation", "waitOperation"},
 		Drops:  []string{"deleteOperation"},
 		Lives:  7 * day,
+		Runs:   6 * time.Hour,
 		Started: func(_ http.Header, body []byte) string {
 			return operationName(classify.ReadBody(body).At("name").Text())
 		},
@@ -117,6 +126,7 @@ func mistralJobs() *Jobs {
 		Starts:  []string{"batch.jobs.create"},
 		Polls:   []string{"batch.jobs.get"},
 		Lives:   7 * day,
+		Runs:    day,
 		Started: func(_ http.Header, body []byte) string { return classify.ReadBody(body).At("id").Text() },
 		Asked:   func(u *url.URL, _ []byte) string { return lastSegment(u) },
 		Watch:   []string{"status"},

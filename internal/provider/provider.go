@@ -82,6 +82,8 @@ type Provider struct {
 	Pages *Pages
 	// Charged reads from a request how many pages it is charged for; 0: the request does not tell. nil: none of the kind does.
 	Charged func(operation string, body io.Reader) int
+	// QuotaPages marks kinds whose quotas of calls count pages: there, a call of many pages takes the place of many in a queue.
+	QuotaPages bool
 	// Jobs says how calls start jobs and follow them; nil: no call does.
 	Jobs *Jobs
 	// GRPC is the kind's gRPC form, for which its listeners take HTTP/2 in the clear, too; nil: it has none.

@@ -98,8 +98,10 @@ type Account struct {
 
 	Breakers       *breaker.Group
 	HoldOpen       bool // wait for an open circuit to close, within the budget, instead of refusing
-	Gates          *pace.Gates
-	TripOnThrottle bool // throttles count as failures of the account instead of pausing its gate
+	Queues         *pace.Queues
+	Permits        *pace.Permits // of open jobs
+	Adaptive       bool          // the queues learn their rate from throttles
+	TripOnThrottle bool          // throttles count as failures of the account instead of holding others
 	Purse          *retry.Purse
 
 	Calls *calls.Table // of calls that may be made again; nil: none is remembered

@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/ocr-proxy/ocr-proxy/internal/pace"
 	"github.com/ocr-proxy/ocr-proxy/internal/provider"
 )
 
@@ -26,6 +27,7 @@ type refusal struct {
 type instructions struct {
 	documentID string
 	tenant     string
+	priority   pace.Priority
 	version    string        // of the processing; "": the configured one
 	timeout    time.Duration // 0: none
 	join       bool          // the same call under way will do
@@ -59,6 +61,9 @@ func (x *exchange) admit() *refusal {
 		return &refusal{status: http.StatusBadRequest, reason: "bad_header", message: problem}
 	}
 	x.ask = ask
+	if x.resent != nil {
+		x.ask.priority = pace.Low // nobody waits for it
+	}
 	if len(ask.unknown) > 0 {
 		a.Log.Debug("headers that this version does not know were taken out of a request", zap.String("provider", a.Name), zap.Strings("headers", ask.unknown))
 	}
@@ -79,6 +84,9 @@ func (x *exchange) admit() *refusal {
 		// The worker asks before it sends: the refusal saves it the upload. Without its body there is no document to keep.
 		a.Breakers.Rejected()
 		return &refusal{status: http.StatusServiceUnavailable, reason: "circuit_open", message: circuitOpen, outcome: CircuitOpen, retry: wait}
+	}
+	if wait, full := x.queue().Full(); full {
+		return &refusal{status: http.StatusServiceUnavailable, reason: queueFull, message: noRoom, retry: wait}
 	}
 	return nil
 }
@@ -111,7 +119,8 @@ func readInstructions(h http.Header) (ask instructions, problem string) {
 		case "Processing-Version":
 			ask.version = value
 		case "Priority":
-			if value != "high" && value != "normal" && value != "low" {
+			var known bool
+			if ask.priority, known = priorityOf(value); !known {
 				problem = "must be high, normal or low"
 			}
 		case "Timeout":
@@ -135,6 +144,15 @@ func readInstructions(h http.Header) (ask instructions, problem string) {
 		}
 	}
 	return ask, ""
+}
+
+func priorityOf(word string) (pace.Priority, bool) {
+	for _, p := range pace.Priorities() {
+		if p.String() == word {
+			return p, true
+		}
+	}
+	return pace.Normal, false
 }
 
 func printable(s string) bool {

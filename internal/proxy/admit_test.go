@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap/zapcore"
+
+	"github.com/ocr-proxy/ocr-proxy/internal/pace"
 )
 
 func TestReadInstructions(t *testing.T) {
@@ -26,7 +28,9 @@ func TestReadInstructions(t *testing.T) {
 		{header: "X-Other: 1|Ocr-Proxy: not ours"},
 		{header: "Ocr-Proxy-Document-Id: scan 1|Ocr-Proxy-Tenant: t|Ocr-Proxy-Processing-Version: v2", want: instructions{documentID: "scan 1", tenant: "t", version: "v2"}},
 		{header: "Ocr-Proxy-Timeout: 1m30s", want: instructions{timeout: 90 * time.Second}},
-		{header: "Ocr-Proxy-Priority: high"},
+		{header: "Ocr-Proxy-Priority: high", want: instructions{priority: pace.High}},
+		{header: "Ocr-Proxy-Priority: low", want: instructions{priority: pace.Low}},
+		{header: "Ocr-Proxy-Priority: normal"},
 		{header: "Ocr-Proxy-Tenant: " + long, want: instructions{tenant: long}},
 		{header: "Ocr-Proxy-Join: true", want: instructions{join: true}},
 		{header: "Ocr-Proxy-Join: false"},

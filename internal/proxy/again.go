@@ -112,7 +112,7 @@ func (x *exchange) retell(out *http.Request, a *calls.Answer, reason string) *ht
 	x.stop, x.shared = retry.Final, a
 	h := a.Header.Clone()
 	x.outcome, x.reason, x.status = Outcome(h.Get("Ocr-Proxy-Outcome")), reason, a.Status
-	if story, ok := a.Story.(told); ok && x.outcome != Success {
+	if story, ok := a.Story.(told); ok && x.outcome != Success && x.outcome != Rejected {
 		// The letter is raised with the history that it has: nothing new was tried.
 		x.history, x.err, x.stop, x.notBefore, x.job = story.history, story.err, story.stop, story.notBefore, story.job
 		x.letter = x.bury()
@@ -211,7 +211,7 @@ func (x *exchange) rescue(out *http.Request) {
 		x.land(nil)
 		return
 	}
-	x.left, x.outcome = true, outcomeOf(x.stop, x.class())
+	x.left, x.outcome = true, outcomeOf(x.stop, x.class(), len(x.history))
 	x.reason = x.fixedWord()
 	if x.flight != nil {
 		x.land(x.dress(x.final(out))) //nolint:bodyclose // whoever joined reads it, dress keeps it

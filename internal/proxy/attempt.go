@@ -15,6 +15,7 @@ import (
 	"github.com/ocr-proxy/ocr-proxy/internal/classify"
 	"github.com/ocr-proxy/ocr-proxy/internal/credential"
 	"github.com/ocr-proxy/ocr-proxy/internal/provider"
+	"github.com/ocr-proxy/ocr-proxy/internal/retry"
 	"github.com/ocr-proxy/ocr-proxy/internal/spool"
 )
 
@@ -28,8 +29,9 @@ type attempt struct {
 	ambiguous bool // the provider may have done the work although no good answer says so
 	err       error
 	before    pause
-	requestID string // the provider's id of the call
-	mended    bool   // the credential was refused, and the next attempt is made with another
+	requestID string  // the provider's id of the call
+	rate      float64 // calls per second that the headers of a throttled answer name; 0: none
+	mended    bool    // the credential was refused, and the next attempt is made with another
 }
 
 // try makes one attempt and leaves its record in the history and its answer, if there was one, in x.last.
@@ -59,6 +61,9 @@ func (x *exchange) try(out *http.Request, permit *permit, n int, before pause) {
 		record.verdict = x.gather(told, x.judge(seen, told))
 		record.verdict.Aside = record.verdict.Aside || clock.short && classify.IsTimeout(err) || errors.Is(err, ErrShutdown)
 		record.ambiguous = seen.Ambiguous(x.op.Repeat != provider.Always)
+	}
+	if record.verdict.Class == classify.Throttle {
+		record.rate, _ = retry.Rate(seen.Header, time.Now())
 	}
 	record.duration = time.Since(record.started)
 	if record.mended = x.mend(record, seen, told); record.mended {
@@ -105,9 +110,10 @@ func (x *exchange) judge(seen classify.Attempt, told *answer) classify.Verdict {
 	return verdict(x.account.Provider, x.account.Rules, seen, told.fault, told.malformed, time.Now())
 }
 
-// settle hands an attempt's result to the breaker and the metrics, once.
+// settle hands an attempt's result to the breaker, the queue and the metrics, once.
 func (x *exchange) settle(record *attempt, permit *permit) {
 	permit.done(x.account.result(record.verdict))
+	x.endTurn(record.verdict, record.rate, permit)
 	x.account.Metrics.attempt(x.op.Name, record.verdict.Class, record.duration)
 	if !record.verdict.Aside {
 		x.account.Watch.Attempt(record.verdict.Class, record.verdict.Code)

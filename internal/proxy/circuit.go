@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ocr-proxy/ocr-proxy/internal/breaker"
+	"github.com/ocr-proxy/ocr-proxy/internal/pace"
 	"github.com/ocr-proxy/ocr-proxy/internal/scrub"
 )
 
@@ -68,26 +69,26 @@ func (c *circuit) wait() time.Duration {
 }
 
 // acquire asks to make one attempt. The error is a *breaker.OpenError; changed is closed when asking again may help.
-func (c *circuit) acquire(holding bool) (p *permit, changed <-chan struct{}, err error) {
-	p = &permit{}
+func (c *circuit) acquire(p *permit, holding bool) (changed <-chan struct{}, err error) {
 	changed = c.account.Changed()
 	if c.credential == nil {
 		p.account, err = c.account.Acquire(&c.caller, holding)
-		return p, changed, err
+		return changed, err
 	}
 	if p.account, err = c.account.Acquire(nil, holding); err != nil {
-		return nil, changed, err
+		return changed, err
 	}
 	changed = c.credential.Changed()
 	if p.credential, err = c.credential.Acquire(&c.caller, holding); err != nil {
 		p.account.Done(breaker.Neutral)
-		return nil, changed, err
 	}
-	return p, changed, nil
+	return changed, err
 }
 
-// permit allows one attempt. It must be handed back with done; the first call counts.
+// permit allows one attempt: by the queue, then by the breakers. It must be handed back to them with done, and to the queue with its turn; the
+// first call counts.
 type permit struct {
+	turn       pace.Turn
 	account    *breaker.Permit
 	credential *breaker.Permit // nil: the account's alone
 }

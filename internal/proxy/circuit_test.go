@@ -123,7 +123,7 @@ func (w *watched) Close() error               { return nil }
 func TestHoldingForAnOpenCircuit(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := fragile()
-		s.account = func(a *Account) { a.HoldOpen = true }
+		s.hold = true
 		l := newLab(t, s, step{status: 500}, step{body: "1", after: time.Second}, step{body: "2"}, step{body: "3"}, step{body: "4"})
 		start := time.Now()
 		var all []<-chan reply
@@ -151,7 +151,7 @@ func TestHoldingEndsWithTheBudget(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := fragile()
 		s.policy.Total, s.breaker.EagerProbe = 8*time.Second, 10*time.Second
-		s.account = func(a *Account) { a.HoldOpen = true }
+		s.hold = true
 		l := newLab(t, s, step{status: 500})
 		r := l.send(t.Context(), call{body: "document"})
 		require.Equal(t, http.StatusInternalServerError, r.status, "the real answer is kept through the hold")

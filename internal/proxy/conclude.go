@@ -35,11 +35,13 @@ func Outcomes() []Outcome {
 	return []Outcome{Success, Permanent, Exhausted, CircuitOpen, Review, Rejected, ClientGone}
 }
 
-// outcomeOf is the outcome of a request that stopped for that reason, with the class of its last attempt; transient without one.
-func outcomeOf(stop retry.Stop, class classify.Class) Outcome {
+// outcomeOf is the outcome of a request that stopped for that reason after so many attempts, with the class of the last; transient without one.
+func outcomeOf(stop retry.Stop, class classify.Class, attempts int) Outcome {
 	switch {
 	case stop == retry.Breaker:
 		return CircuitOpen
+	case stop == retry.Full && attempts == 0:
+		return Rejected
 	case class == classify.Success:
 		return Success
 	case class == classify.Soft:
@@ -66,11 +68,11 @@ func (x *exchange) made() int {
 
 // conclude makes the worker's answer. Where a dead letter is due it is durable before this returns.
 func (x *exchange) conclude(out *http.Request) *http.Response {
-	x.outcome = outcomeOf(x.stop, x.class())
+	x.outcome = outcomeOf(x.stop, x.class(), len(x.history))
 	x.reason = x.fixedWord()
 	resp := x.final(out)
 	x.status = x.statusOf(resp)
-	if x.outcome != Success {
+	if x.outcome != Success && x.outcome != Rejected {
 		x.letter = x.bury()
 	}
 	return x.dress(resp)
@@ -104,8 +106,12 @@ func (x *exchange) final(out *http.Request) *http.Response {
 	}
 }
 
+// queueFull is why a request is not taken for which there is no place to wait.
+const queueFull = "queue_full"
+
 const (
 	circuitOpen      = "the circuit of this provider account is open after repeated failures; nothing was sent"
+	noRoom           = "too many requests wait for their turn at this provider account; nothing was sent"
 	throttledTooLong = "the provider account is throttled for longer than this request may take"
 )
 
@@ -130,6 +136,12 @@ func (x *exchange) problem() provider.Problem {
 		p.Status, p.Message = http.StatusServiceUnavailable, "the proxy is shutting down before the request could be tried again"
 	case last.n == 0 && x.stop == retry.Elapsed:
 		p.Status, p.Message = http.StatusGatewayTimeout, "the time that the request may take was over before an attempt could be made"
+	case x.stop == retry.Full && last.n == 0:
+		p.Status, p.Message = http.StatusServiceUnavailable, noRoom
+	case x.stop == retry.Full:
+		p.Status, p.Message = http.StatusServiceUnavailable, "too many requests wait for their turn at this provider account; the last attempt failed with "+last.short()
+	case x.queued && last.n == 0:
+		p.Status, p.Message = http.StatusServiceUnavailable, "the turn of this request would have come after its time is over; nothing was sent"
 	case last.n == 0:
 		p.Status, p.Message = http.StatusServiceUnavailable, throttledTooLong+"; nothing was sent"
 	case x.stop == retry.HintTooLong && last.status != 0:
@@ -151,7 +163,14 @@ func (x *exchange) problem() provider.Problem {
 // fixedWord says what class and outcome leave open.
 func (x *exchange) fixedWord() string {
 	switch x.stop {
-	case retry.HintTooLong, retry.Overflow, retry.Crowded, retry.Unsafe, retry.Shutdown, retry.Elapsed:
+	case retry.Full:
+		return queueFull
+	case retry.Overflow:
+		if x.queued {
+			return "queue_too_long"
+		}
+		return x.stop.String()
+	case retry.HintTooLong, retry.Crowded, retry.Unsafe, retry.Shutdown, retry.Elapsed:
 		return x.stop.String()
 	case retry.Continue, retry.Final, retry.Attempts, retry.Breaker, retry.Canceled:
 	}
@@ -203,7 +222,7 @@ func (x *exchange) describe(h http.Header, comeBack time.Duration) {
 	}
 }
 
-// wholeSeconds writes a wait as Retry-After does, rounded up and at least 1.
+// wholeSeconds writes a wait as Retry-After does, rounded up and at least 1. What is below a millisecond is no second more.
 func wholeSeconds(d time.Duration) string {
-	return strconv.Itoa(max(1, int(math.Ceil(d.Seconds()))))
+	return strconv.Itoa(max(1, int(math.Ceil(d.Truncate(time.Millisecond).Seconds()))))
 }

@@ -2,12 +2,10 @@ package proxy
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"sync"
 	"time"
 
-	"github.com/ocr-proxy/ocr-proxy/internal/breaker"
 	"github.com/ocr-proxy/ocr-proxy/internal/calls"
 	"github.com/ocr-proxy/ocr-proxy/internal/classify"
 	"github.com/ocr-proxy/ocr-proxy/internal/credential"
@@ -65,6 +63,8 @@ type exchange struct {
 	status    int       // of the worker's answer
 	letter    string    // id of the dead letter; "": none
 	job       *endedJob // that the answer is about; nil: about none, or one that goes on
+	begun     *permit   // of an accepted job start whose job is not known yet; nil: there is none
+	queued    bool      // its turn would have come too late
 	paid      bool      // the attempt starts a job that nobody could ask for if its answer were lost with the worker
 	repaired  []int     // pages of the answer that were asked for in a call of their own; nil: none were
 	notBefore time.Time // when it makes sense to try again; zero: nothing is known
@@ -73,7 +73,8 @@ type exchange struct {
 // pause is what lies before an attempt.
 type pause struct {
 	length time.Duration
-	source string // none, backoff, hint, gate: as envelopes and metrics name it
+	source string // none, backoff, hint, gate, queue: as envelopes and metrics name it
+	again  bool   // the attempt's turn is the next one: the request has had it and was throttled
 	over   func() // gives back the retry's place among those of the account; nil: it has none
 }
 
@@ -85,7 +86,8 @@ const (
 	fromNone    = "none"
 	fromBackoff = "backoff"
 	fromHint    = "hint"
-	fromGate    = "gate"
+	fromGate    = "gate"  // a pause after a throttle, or an open circuit
+	fromQueue   = "queue" // the rate, the attempts that may run at one time, or the open jobs
 )
 
 // RoundTrip runs the request to its end and answers with the provider's last answer or, without one, with the proxy's own. The error is only
@@ -122,7 +124,7 @@ func (x *exchange) hungUp() error {
 	return context.Cause(x.in.Context())
 }
 
-// run is the loop: pass the gate and the breaker, try, decide, wait. It returns why there is no further attempt.
+// run is the loop: wait, take a turn, pass the breaker, try, decide. It returns why there is no further attempt.
 func (x *exchange) run(out *http.Request) retry.Stop {
 	before := pause{source: fromNone}
 	defer func() { before.end() }()
@@ -130,11 +132,7 @@ func (x *exchange) run(out *http.Request) retry.Stop {
 		return retry.Elapsed // the upload, or waiting for another's answer, took it all
 	}
 	for n := 1; ; n++ {
-		stop := x.passGate(&before)
-		if stop != retry.Continue {
-			return stop
-		}
-		permit, stop := x.passBreaker(&before)
+		permit, stop := x.pass(&before)
 		if stop != retry.Continue {
 			return stop
 		}
@@ -194,7 +192,14 @@ func (x *exchange) next(n int, v classify.Verdict) (pause, retry.Stop) {
 	elapsed := time.Since(x.start)
 	wait, stop := policy.Next(n, elapsed, v.Wait)
 	x.holdOthers(v, wait)
-	if stop == retry.Overflow && elapsed >= policy.Total {
+	if x.goesAtOnce(n) {
+		// The queue knows how long: it has been told of the throttle, and of the hint.
+		wait = 0
+		if stop == retry.Overflow {
+			stop = retry.Continue
+		}
+	}
+	if elapsed >= policy.Total && (stop == retry.Overflow || stop == retry.Continue) {
 		stop = retry.Elapsed
 	}
 	if stop != retry.Continue {
@@ -205,11 +210,14 @@ func (x *exchange) next(n int, v classify.Verdict) (pause, retry.Stop) {
 		x.notBefore = later(x.notBefore, time.Now().Add(open))
 		return pause{}, retry.Breaker
 	}
-	next := pause{length: wait, source: fromBackoff}
-	if v.Wait > 0 {
+	next := pause{length: wait, source: fromBackoff, again: v.Class == classify.Throttle}
+	switch {
+	case v.Wait > 0:
 		next.source = fromHint
+	case x.goesAtOnce(n):
+		next.source = fromNone
 	}
-	if v.Class == classify.Transient {
+	if v.Class == classify.Transient && !x.held() {
 		over, ok := a.Purse.Take(x.policy.PurseRatio, x.policy.PurseFloor)
 		if !ok {
 			return pause{}, retry.Crowded
@@ -217,17 +225,6 @@ func (x *exchange) next(n int, v classify.Verdict) (pause, retry.Stop) {
 		next.over = over
 	}
 	return next, retry.Continue
-}
-
-// holdOthers closes the account's gate after a throttle, for as long as the provider asks or, where it does not, for the wait that was computed.
-func (x *exchange) holdOthers(v classify.Verdict, wait time.Duration) {
-	if v.Class != classify.Throttle || x.account.TripOnThrottle {
-		return
-	}
-	if v.Wait > 0 {
-		wait = v.Wait // without this request's own jitter: the gate spreads the others itself
-	}
-	x.account.Gates.For(x.op.Name).Pause(time.Now().Add(wait))
 }
 
 // repeatable reports whether making the call again cannot do its work twice, as far as the policy cares.
@@ -239,73 +236,4 @@ func (x *exchange) repeatable(last attempt) bool {
 		return false
 	}
 	return x.op.Repeat == provider.Always || x.op.Repeat == provider.WithToken && x.tokened
-}
-
-// passGate waits for the request's own wait and for the account's gate, which a throttled answer to anyone closes for all. The two are one
-// wait: whoever was throttled goes through the gate like everyone else.
-func (x *exchange) passGate(p *pause) retry.Stop {
-	gate := x.account.Gates.For(x.op.Name)
-	own := *p
-	*p = pause{source: own.source, over: own.over}
-	now := time.Now()
-	for at := gate.Reserve(now.Add(own.length)); at.After(now); at = gate.Reserve(now) {
-		wait, source := at.Sub(now), fromGate
-		if wait <= own.length {
-			source = own.source
-		}
-		if !x.fits(wait) {
-			x.notBefore = later(x.notBefore, at)
-			return retry.HintTooLong
-		}
-		if stop := x.sleep(wait, nil); stop != retry.Continue {
-			return stop
-		}
-		x.waitedFor(p, wait, source)
-		own.length, now = 0, time.Now()
-	}
-	return retry.Continue
-}
-
-// waitedFor adds a deliberate wait to the pause before the next attempt. It is the time that was decided on: what the machine took beyond
-// that is not ours.
-func (x *exchange) waitedFor(p *pause, length time.Duration, source string) {
-	if length <= 0 {
-		return
-	}
-	p.length += length
-	p.source = source
-	x.waited += length
-	x.account.Metrics.delay(source, length)
-}
-
-// passBreaker asks the circuit, and holds for it where the account is configured so.
-func (x *exchange) passBreaker(p *pause) (*permit, retry.Stop) {
-	a := x.account
-	var held time.Duration
-	for {
-		permit, changed, err := x.circuit.acquire(a.HoldOpen)
-		var open *breaker.OpenError
-		if !errors.As(err, &open) {
-			if held > 0 && !permit.probes() {
-				spread := retry.Uniform(min(smear, time.Until(x.deadline())/2)) // the crowd that waited must not leave as one
-				if stop := x.sleep(spread, nil); stop != retry.Continue {
-					permit.done(breaker.Neutral)
-					return nil, stop
-				}
-				held += spread
-			}
-			x.waitedFor(p, held, fromGate)
-			return permit, retry.Continue
-		}
-		if !a.HoldOpen || !x.fits(open.Wait) {
-			a.Breakers.Rejected()
-			x.notBefore = later(x.notBefore, time.Now().Add(open.Wait))
-			return nil, retry.Breaker
-		}
-		began := time.Now()
-		if stop := x.sleep(open.Wait, changed); stop != retry.Continue {
-			return nil, stop
-		}
-		held += time.Since(began)
-	}
 }

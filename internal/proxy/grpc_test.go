@@ -270,7 +270,7 @@ func TestRPCAnswersOfTheProxysOwn(t *testing.T) {
 			call: rpcCall(processMethod, processing("d")), code: grpcwire.Unavailable, reason: "CIRCUIT_OPEN", says: "circuit", letter: true,
 		},
 		"throttled too long": {
-			before: func(l *lab) { l.account.Gates.For("process").Pause(time.Now().Add(85 * time.Second)) },
+			before: func(l *lab) { l.account.Queues.For("process").Pause(time.Now().Add(85 * time.Second)) },
 			call:   rpcCall(processMethod, processing("d"), "Grpc-Timeout: 5S"),
 			code:   grpcwire.ResourceExhausted, reason: "HINT_TOO_LONG", says: "throttled", letter: true,
 		},

@@ -31,6 +31,7 @@ func (x *exchange) serve(w http.ResponseWriter) {
 			}
 		}
 		x.land(nil)
+		x.jobBegun("") // where a panic came between
 		if x.last != nil {
 			x.last.discard() // settles it, if that is still open
 		}
@@ -51,7 +52,11 @@ func (x *exchange) serve(w http.ResponseWriter) {
 		refusal = x.oneMessage()
 	}
 	if refusal != nil {
-		x.resent.refuse(refusal.message)
+		if refusal.reason == queueFull {
+			x.notBefore = time.Now().Add(refusal.retry)
+		} else {
+			x.resent.refuse(refusal.message)
+		}
 		x.refuse(w, *refusal)
 		return
 	}

@@ -83,7 +83,7 @@ func TestTheWorkerHangsUpBeforeAHeldCircuit(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := defaults("generic")
 		s.breaker.FailureThreshold, s.breaker.EagerProbe = 1, 20*time.Second
-		s.account = func(a *Account) { a.HoldOpen = true }
+		s.hold = true
 		l := newLab(t, s, step{status: 503})
 		require.Error(t, l.send(leaveAfter(t, 5*time.Second), call{}).err)
 		l.quiet()

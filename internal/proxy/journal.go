@@ -95,26 +95,26 @@ func (x *exchange) recallJob(out *http.Request) *http.Response {
 // journal notes what the provider's last answer says about a job: an accepted start is durable when this returns, and of one that has come to
 // its end the document is known.
 func (x *exchange) journal() {
-	j := x.jobs()
+	j, started := x.jobs(), ""
+	defer func() { x.jobBegun(started) }()
 	switch {
 	case j == nil || x.last == nil:
 	case x.rpc != nil && x.last.rpc == nil: // no gRPC answer, or one too large to be held: it tells of no job
 	case x.starts():
 		if status := x.statusOf(x.last.resp); status >= 200 && status < 300 && x.last.fault == nil {
-			x.keepJob(j)
+			started = x.keepJob(j)
 		}
 	case x.polls(), slices.Contains(j.Drops, x.op.Name):
 		x.followJob(j)
 	}
 }
 
-// keepJob journals an accepted start. One that cannot be journaled is logged, and counted by the store: the worker's answer does not suffer.
-func (x *exchange) keepJob(j *provider.Jobs) {
+// keepJob journals an accepted start and gives the job's id; "": the answer names none. One that cannot be journaled is logged, and counted by the store: the worker's answer does not suffer.
+func (x *exchange) keepJob(j *provider.Jobs) (id string) {
 	header, body, err := x.last.whole(x.account.Provider.RequestID, maxJobAnswer)
 	if err == nil {
-		id := j.Started(header, body)
-		if id == "" {
-			return // not the answer that was promised: whoever can read it must follow the job without us
+		if id = j.Started(header, body); id == "" {
+			return "" // not the answer that was promised: whoever can read it must follow the job without us
 		}
 		err = x.putJob(j, id, header, body)
 	}
@@ -122,6 +122,7 @@ func (x *exchange) keepJob(j *provider.Jobs) {
 		x.account.Log.Error("an accepted job is not in the journal: a repeat of its start may be a second job, and a letter about it would not know its document",
 			zap.String("provider", x.account.Name), zap.String("operation", x.op.Name), zap.String("error", x.secrets().Text(err.Error())))
 	}
+	return id
 }
 
 func (x *exchange) putJob(j *provider.Jobs, id string, header http.Header, body []byte) error {

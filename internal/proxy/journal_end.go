@@ -34,6 +34,7 @@ func (x *exchange) followJob(j *provider.Jobs) {
 	}
 	if job.failed || job.record != nil && x.ended(j, job.record) {
 		x.job = job
+		x.account.Permits.Ended(id)
 	}
 }
 

@@ -47,7 +47,11 @@ type setup struct {
 	policy  Policy
 	breaker breaker.Settings
 	bodies  spool.Limits
-	account func(a *Account)
+	queue   pace.QueueSettings
+	hold    bool // for an open circuit
+	// openJobs are the jobs that may be open; 0: any number.
+	openJobs int
+	account  func(a *Account)
 }
 
 // top is a draw that makes every wait the longest that it may be.
@@ -64,6 +68,7 @@ func defaults(kind string) setup {
 			FailureThreshold: 5, MinRequests: 20, Window: time.Minute, ResetTimeout: time.Minute, HalfOpenProbes: 1,
 			ProbeLease: 100 * time.Second, EagerProbe: 2 * time.Second,
 		},
+		queue:  pace.QueueSettings{StartRate: 2, Recovery: 10 * time.Second, MaxWaiting: 10000},
 		bodies: spool.Limits{MaxBytes: 32 << 20, MemoryPerBody: 1 << 20, MemoryTotal: 16 << 20},
 	}
 }
@@ -79,18 +84,21 @@ func (s setup) build(t testing.TB, upstream *url.URL, transport http.RoundTrippe
 	require.NoError(t, err)
 	core, logs := observer.New(zapcore.DebugLevel)
 	scopes := append([]string{provider.Other}, kind.Operations...)
-	group := breaker.NewGroup("acct", s.breaker, 16, breaker.Observer{})
-	breaker.NewMetrics(registry).Add(group)
-	gates := pace.NewGates("acct", scopes, pace.Settings{
-		MaxPause: max(s.policy.Total, s.policy.Cap), Smear: smear, Jitter: func(ceiling time.Duration) time.Duration { return ceiling / 2 },
+	var queues *pace.Queues
+	group := breaker.NewGroup("acct", s.breaker, 16, breaker.Observer{
+		Transition: func(breaker.State, breaker.State, breaker.Reason, time.Time) { queues.CircuitChanged() },
 	})
-	pace.NewMetrics(registry).Add(gates)
+	breaker.NewMetrics(registry).Add(group)
+	s.queue.MaxPause, s.queue.Smear = max(s.policy.Total, s.policy.Cap), smear
+	permits := pace.NewPermits(s.openJobs, time.Hour, s.queue.Recovery)
+	queues = pace.NewQueues("acct", scopes, s.queue, CircuitOf(group, s.hold), permits)
+	pace.NewMetrics(registry).Add(queues)
 	sink := &graveyard{}
 	purse := new(retry.Purse)
 	a := &Account{
 		Name: "acct", Provider: kind, Upstream: upstream,
 		Policy: func(string) Policy { return s.policy }, Credential: credential.Passthrough(),
-		Breakers: group, Gates: gates, Purse: purse, Transport: transport, Bodies: bodies, MaxBody: s.bodies.MaxBytes,
+		Breakers: group, HoldOpen: s.hold, Queues: queues, Permits: permits, Adaptive: s.queue.Adaptive, Purse: purse, Transport: transport, Bodies: bodies, MaxBody: s.bodies.MaxBytes,
 		CopyBuffers: NewBuffers(32<<10, 8), Sink: sink, Version: "v1", Metrics: NewMetrics(registry).Account("acct", s.kind, purse),
 		Log: zap.New(core), ErrorLog: log.New(io.Discard, "", 0), Ending: context.Background(), Seed: maphash.MakeSeed(),
 	}

@@ -346,7 +346,7 @@ func TestStories(t *testing.T) {
 		},
 		{
 			name:   "an open circuit is probed while the request holds",
-			change: func(s *setup) { s.breaker.FailureThreshold = 1; s.account = func(a *Account) { a.HoldOpen = true } },
+			change: func(s *setup) { s.breaker.FailureThreshold = 1; s.hold = true },
 			steps:  []step{down, down, {body: "text"}}, outcome: Success, class: "success", gaps: sec(2, 2), took: 4 * time.Second, counted: succeeded,
 		},
 	} {

@@ -79,7 +79,7 @@ func (m *Metrics) Account(name, kind string, purse *retry.Purse) *AccountMetrics
 		m.outcomes.WithLabelValues(name, stop.String())
 	}
 	m.outcomes.WithLabelValues(name, succeeded)
-	for _, source := range [...]string{fromBackoff, fromHint, fromGate} {
+	for _, source := range [...]string{fromBackoff, fromHint, fromGate, fromQueue} {
 		m.delay.WithLabelValues(name, source)
 	}
 	m.mu.Lock()

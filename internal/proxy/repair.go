@@ -65,10 +65,7 @@ func (x *exchange) beside(out *http.Request) (later *answer, v classify.Verdict)
 	}
 	before := pause{source: fromNone}
 	defer before.end()
-	if x.passGate(&before) != retry.Continue {
-		return nil, v
-	}
-	permit, stop := x.passBreaker(&before)
+	permit, stop := x.pass(&before)
 	if stop != retry.Continue {
 		return nil, v
 	}

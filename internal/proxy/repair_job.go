@@ -25,6 +25,9 @@ func (x *exchange) readInJob(out *http.Request, text []byte) (later *answer, pag
 	if r == nil {
 		return nil, nil
 	}
+	if x.tellsEnd(x.last, x.jobs()) {
+		x.account.Permits.Ended(r.JobID) // so that the second one has its place
+	}
 	if r.Repair != nil {
 		return x.await(out, r.Repair.JobID, 0), r.Repair.Pages
 	}
@@ -89,6 +92,7 @@ func (x *exchange) startAgain(out *http.Request, r *dlq.JobRecord, selected prov
 		wait = pollAfter(answer)
 		answer.discard()
 	}
+	x.jobBegun(job)
 	x.op, x.body, x.paid = op, was, false
 	if job == "" {
 		return "", 0
@@ -138,6 +142,7 @@ func (x *exchange) await(out *http.Request, job string, wait time.Duration) *ans
 		case told == nil:
 			return nil
 		case x.tellsEnd(told, x.jobs()):
+			x.account.Permits.Ended(job)
 			return told
 		default:
 			wait = pollAfter(told)

@@ -33,7 +33,7 @@ type Replayed struct {
 	Failure *dlq.Envelope
 	// Refused says in a sentence why nothing was sent, and what to do.
 	Refused string
-	// NotBefore is when it may be tried: nothing was sent, because circuit or gate would not let it.
+	// NotBefore is when it may be tried: nothing was sent, because circuit or queue would not let it.
 	NotBefore time.Time
 	// Lost is why a good answer could not be taken.
 	Lost error
@@ -81,6 +81,8 @@ func (x *exchange) replayed(answer *Recording) *Replayed {
 	switch {
 	case x.resent.refused != "":
 		r.Refused = x.resent.refused
+	case x.outcome == Rejected && x.reason == queueFull:
+		r.NotBefore = later(x.notBefore, time.Now().Add(time.Second))
 	case x.resent.failure != nil && len(x.history) == 0 && x.shared == nil:
 		r.NotBefore = later(x.notBefore, time.Now().Add(time.Second))
 	case x.resent.failure != nil:
@@ -152,12 +154,12 @@ func (a *Account) Replayable(e *dlq.Envelope) string {
 	return ""
 }
 
-// ReplayWait is how long a letter would have to wait for the account's circuit, or for a gate that is closed for longer than a request may
+// ReplayWait is how long a letter would have to wait for the account's circuit, or for a pause that is longer than a request may
 // take; 0: it need not.
 func (a *Account) ReplayWait(e *dlq.Envelope) time.Duration {
 	wait := a.Breakers.For("").Wait()
 	policy := a.Policy(e.Operation)
-	if left := a.Gates.For(e.Operation).Remaining(); left >= policy.Total-policy.leastAttempt() {
+	if left := a.Queues.For(e.Operation).Remaining(); left >= policy.Total-policy.leastAttempt() {
 		wait = max(wait, left)
 	}
 	return wait

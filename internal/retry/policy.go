@@ -16,7 +16,8 @@ const (
 	Attempts                // all attempts are used
 	Elapsed                 // the time ran out during an attempt
 	HintTooLong             // the provider asks to wait longer than the time that is left
-	Overflow                // the computed wait is longer than the time that is left
+	Overflow                // the computed wait, or the one for its turn, is longer than the time that is left
+	Full                    // there is no place to wait for its turn
 	Crowded                 // too many retries are under way at once on this account
 	Breaker                 // the circuit is open, and will still be after the wait
 	Unsafe                  // the provider may have done the work, and doing it twice costs twice
@@ -48,7 +49,7 @@ func (s Stop) String() string {
 		return "not_safe"
 	case Shutdown:
 		return "shutdown"
-	case Continue, Final, Canceled:
+	case Continue, Final, Full, Canceled:
 	}
 	return ""
 }

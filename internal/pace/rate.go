@@ -1,0 +1,281 @@
+package pace
+
+import (
+	"math"
+	"time"
+)
+
+// Tuning says how a rate is found and kept.
+type Tuning struct {
+	Rate      float64       // per second, fixed: nothing is learned; 0: none
+	Burst     int           // of a fixed rate: calls that may go at once; below 1 counts as 1
+	Adaptive  bool          // learn the rate from throttles
+	StartRate float64       // per second: where learning starts while nothing is known
+	Recovery  time.Duration // from a throttle back to the rate that met it
+}
+
+// What a throttle and what follows it do to a learned rate.
+const (
+	keepMost  = 0.9 // of the rate is kept when the limit was met after many calls
+	keepLeast = 0.5 // is kept at least, however soon it was met again
+	keepRamp  = 0.7 // is kept at most when the limit was met while doubling towards it
+	// The way back takes at least so many calls, so that at a slow rate, too, about one call in so many is throttled, not one in three.
+	cycleCalls = 50
+	beyond     = 1.2      // times the last limit without a throttle: that limit is no more, and doubling is safe
+	near       = 0.15     // two limits that differ by less are the same one: it is steady, and is probed half as often
+	lowest     = 1.0 / 20 // of StartRate: no throttle pushes the rate lower
+	rampStep   = 1.0 / 10 // of Recovery: the first doubling, and the longest time that counts for growth at once
+	searchStep = 1.0 / 4  // of Recovery: the doubling beyond the last limit
+)
+
+// Rate is what is known of the speed that a provider takes, and the slots given out at it. It is a plain value: nothing in it waits or reads a
+// clock, so several processes can share one and change it by its methods. The zero value is ready: nothing is limited.
+//
+// After a throttle the rate is cut, then comes back to where it was along a cubic curve which is flat there and gets steep beyond, so that most of the time is
+// spent near the limit. One throttle cuts once for all the calls that were on their way when it was told.
+type Rate struct {
+	Limit float64   `json:"limit,omitempty"` // per second; 0: none is known
+	Top   float64   `json:"top,omitempty"`   // the rate that met the last throttle
+	Low   float64   `json:"low,omitempty"`   // the rate right after it
+	Pause time.Time `json:"pause,omitzero"`  // nobody goes before
+	Debt  float64   `json:"debt,omitempty"`  // of what has gone and has not been worked off at Limit
+	At    time.Time `json:"at,omitzero"`     // when Debt and Limit were last brought up to date
+	Taken uint64    `json:"taken,omitempty"` // slots given out, the number of the last one
+	Cut   uint64    `json:"cut,omitempty"`   // the last slot given out before the last cut
+	Ramp  bool      `json:"ramp,omitempty"`  // doubling
+	Goal  float64   `json:"goal,omitempty"`  // where doubling ends; 0: at the next throttle
+	Loose bool      `json:"loose,omitempty"` // the limit is of a restart and goes when nobody waits
+	Step  float64   `json:"step,omitempty"`  // seconds that a doubling takes
+	Grown float64   `json:"grown,omitempty"` // seconds on the curve
+	Span  float64   `json:"span,omitempty"`  // seconds from Low back to Top
+}
+
+// limit is the rate in force, 0 for none.
+func (r *Rate) limit(t Tuning) float64 {
+	if t.Rate > 0 {
+		return t.Rate
+	}
+	if !t.Adaptive {
+		return 0
+	}
+	return r.Limit
+}
+
+// credit is how much may go at once above the rate.
+func credit(t Tuning) float64 {
+	if t.Rate > 0 {
+		return float64(max(t.Burst, 1) - 1)
+	}
+	return 0
+}
+
+// Next is when the next slot comes, now or earlier if there is one.
+func (r *Rate) Next(now time.Time, t Tuning) time.Time {
+	at := now
+	if limit := r.limit(t); limit > 0 {
+		owed := r.owed(now, t) - credit(t)
+		if owed > 1e-6 { // a millionth of a call is an error of rounding
+			at = now.Add(seconds(owed/limit) + 1)
+		}
+	}
+	if r.Pause.After(at) {
+		return r.Pause
+	}
+	return at
+}
+
+// owed is the debt at that time. A fixed rate is kept on average though timers are late, by up to half a call; a learned one has learned with their lateness.
+func (r *Rate) owed(now time.Time, t Tuning) float64 {
+	if r.At.IsZero() {
+		return 0
+	}
+	floor := 0.0
+	if t.Rate > 0 {
+		floor = -min(0.5, t.Rate*0.002)
+	}
+	return max(floor, r.Debt-r.limit(t)*now.Sub(r.At).Seconds())
+}
+
+// Take gives out the next slot, whatever Next says, and returns its number. More tells that others wait for theirs: only then does the rate grow.
+func (r *Rate) Take(now time.Time, cost int, more bool, t Tuning) uint64 {
+	r.Taken++
+	limit := r.limit(t)
+	if limit == 0 {
+		return r.Taken
+	}
+	r.Debt = r.owed(now, t) + float64(cost)
+	if t.Rate <= 0 {
+		r.grow(now, more, t)
+	}
+	if now.After(r.At) {
+		r.At = now
+	}
+	return r.Taken
+}
+
+// GiveBack returns what a slot cost because no call was made in it.
+func (r *Rate) GiveBack(cost int) { r.Debt = max(0, r.Debt-float64(cost)) }
+
+// grow moves the rate along its curve by the time since the last slot.
+func (r *Rate) grow(now time.Time, more bool, t Tuning) {
+	if !more {
+		if r.Loose {
+			r.Limit, r.Loose, r.Ramp, r.Debt = 0, false, false, 0
+		}
+		return
+	}
+	since := r.At
+	if r.Pause.After(since) {
+		since = r.Pause
+	}
+	step := min(now.Sub(since).Seconds(), max(rampStep*t.Recovery.Seconds(), 2/r.Limit))
+	if step <= 0 {
+		return
+	}
+	if r.Ramp {
+		r.Limit *= math.Exp2(step / r.Step)
+		if r.Goal > 0 && r.Limit >= r.Goal {
+			r.Limit, r.Ramp = r.Goal, false
+		}
+		return
+	}
+	r.Grown += step
+	if r.Grown < r.Span {
+		r.Limit = r.Top - (r.Top-r.Low)*cube(1-r.Grown/r.Span)
+		return
+	}
+	r.Limit = r.Top * (1 + (1-keepMost)*cube((r.Grown-r.Span)/r.cycle(t)))
+	if r.Limit > beyond*r.Top {
+		r.Ramp, r.Goal, r.Step = true, 0, searchStep*r.cycle(t)
+	}
+}
+
+// cycle is how many seconds the way back takes where nothing is known of the limit's steadiness.
+func (r *Rate) cycle(t Tuning) float64 { return max(t.Recovery.Seconds(), cycleCalls/r.Top) }
+
+// Evidence is what a throttle is judged by.
+type Evidence struct {
+	Slot     uint64  // of the throttled call
+	Accepted float64 // per second in the last round trip; 0: unknown
+	Seed     float64 // per second, named by the provider; 0: it did not
+}
+
+// Throttled cuts the rate, unless the call left before the last cut and so tells nothing new. It reports whether it did.
+func (r *Rate) Throttled(now time.Time, e Evidence, t Tuning) bool {
+	if t.Rate > 0 || !t.Adaptive {
+		return false
+	}
+	if r.Limit == 0 {
+		r.first(now, e, t)
+		return true
+	}
+	if e.Slot <= r.Cut {
+		return false
+	}
+	n := float64(e.Slot - r.Cut)
+	keep := min(keepMost, max(keepLeast, (n-1)/n))
+	if r.Ramp {
+		keep = min(keep, keepRamp)
+	}
+	was := r.Top
+	r.meet(r.Limit, keep, e, t)
+	if math.Abs(r.Top-was) < near*was && keep == keepMost {
+		r.Span *= 2
+	}
+	r.Debt = max(r.owed(now, t), 1) // the bucket is empty: the next call needs a slot's time
+	r.At = now
+	return true
+}
+
+// first sets the first limit that anybody knows of.
+func (r *Rate) first(now time.Time, e Evidence, t Tuning) {
+	switch {
+	case e.Seed > 0 || e.Accepted > 0:
+		r.meet(max(e.Accepted, t.StartRate), keepMost, e, t)
+	default:
+		r.Limit, r.Top, r.Low = t.StartRate, t.StartRate, t.StartRate
+		r.Ramp, r.Goal, r.Step = true, 0, rampStep*t.Recovery.Seconds()
+		r.Cut = r.Taken
+	}
+	r.Debt, r.At = 1, now
+}
+
+// meet notes the limit that was met and goes below it.
+func (r *Rate) meet(limit, keep float64, e Evidence, t Tuning) {
+	r.Top = limit
+	if e.Seed > 0 {
+		r.Top = e.Seed
+		limit = min(limit, e.Seed)
+	}
+	floor := lowest * t.StartRate
+	r.Top = max(r.Top, floor)
+	r.Limit = min(max(limit*keep, floor), r.Top)
+	r.Low, r.Span, r.Grown = r.Limit, r.cycle(t), 0
+	r.Ramp, r.Loose, r.Cut = false, false, r.Taken
+}
+
+// PauseUntil lets nobody go until then. It never shortens a pause, and reports whether it made it longer.
+func (r *Rate) PauseUntil(until time.Time) bool {
+	if !until.After(r.Pause) {
+		return false
+	}
+	r.Pause = until
+	return true
+}
+
+// Resume starts again after an outage: at half the rate that the provider took before it, doubling up to that, and then as if that had been
+// the last limit. Where no limit was known it doubles until nobody waits.
+func (r *Rate) Resume(now time.Time, accepted float64, t Tuning) {
+	if t.Rate > 0 || !t.Adaptive {
+		return
+	}
+	known := r.Limit > 0 && !r.Loose
+	goal := max(accepted, t.StartRate)
+	if known {
+		goal = min(goal, r.Limit)
+	}
+	r.Limit, r.Low, r.Top = goal/2, goal/2, goal
+	r.Ramp, r.Goal, r.Step = true, goal, rampStep*t.Recovery.Seconds()
+	r.Span = r.cycle(t)
+	r.Grown = r.Span
+	if !known {
+		r.Goal, r.Loose = 0, true
+	}
+	r.Debt, r.At = 0, now
+	r.Cut = r.Taken // what left before the outage tells nothing of after it
+}
+
+// Shift returns the same with all times moved, for a reader whose clock differs by that much.
+func (r *Rate) Shift(by time.Duration) Rate {
+	moved := *r
+	if !moved.Pause.IsZero() {
+		moved.Pause = moved.Pause.Add(by)
+	}
+	if !moved.At.IsZero() {
+		moved.At = moved.At.Add(by)
+	}
+	return moved
+}
+
+// until is how long that much cost takes to be let go at the rate, as it is going to grow. It is for rates that are known.
+func (r *Rate) until(cost float64, t Tuning) time.Duration {
+	limit := r.limit(t)
+	if t.Rate > 0 || !r.Ramp {
+		return seconds(cost / limit)
+	}
+	s := r.Step * math.Log2(1+cost*math.Ln2/(limit*r.Step))
+	if r.Goal > 0 {
+		ramp := r.Step * math.Log2(r.Goal/limit)
+		if s > ramp {
+			s = ramp + (cost-(r.Goal-limit)*r.Step/math.Ln2)/r.Goal
+		}
+	}
+	return seconds(s)
+}
+
+func cube(x float64) float64 { return x * x * x }
+
+// seconds converts without overflow.
+func seconds(s float64) time.Duration {
+	return time.Duration(min(s*float64(time.Second), math.MaxInt64/2))
+}
