@@ -13,6 +13,7 @@ type crew struct {
 	scale   scale
 	targets []string // addresses; the workers are dealt out over them in blocks
 	workers int
+	spread  time.Duration // in which all of them begin, in the provider's time
 	from    sender
 	// post sends a document somewhere else than through a worker's own connection; nil: it does not.
 	post func(ctx context.Context, w *worker, n int) (reply, error)
@@ -27,7 +28,7 @@ func (c crew) work(ctx context.Context, documents int, l ledger) {
 			target := i * len(c.targets) / c.workers
 			w := &worker{addr: c.targets[target]}
 			defer w.close()
-			pause(ctx, time.Duration(rand.Int64N(int64(c.scale.real(startSpread))+1)))
+			pause(ctx, time.Duration(rand.Int64N(int64(c.scale.real(c.spread))+1)))
 			for ctx.Err() == nil {
 				n := int(next.Add(1)) - 1
 				if n >= documents {

@@ -181,7 +181,7 @@ func TestFiguresOfAResult(t *testing.T) {
 		backlog: tally{answered: spans(100, 200), perTarget: []int{1, 4}, dead: 50},
 		stream:  tally{answered: spans(30), dead: 1, faults: []string{"x"}},
 		counts: counts{
-			calls: spans(9000, 20100, 20200, 23000, 23100, 23200, 23900, 31000), accepted: spans(9000, 23100, 31000), throttled: 2, failed: 3,
+			calls: spans(9000, 20100, 20200, 23000, 23100, 23200, 23900, 31000), accepted: spans(9000, 23100, 31000), answers: spans(9500, 23800), throttled: 2, failed: 3,
 		},
 	}
 	require.InDelta(t, 1.25, r.late(), 1e-9)
@@ -193,9 +193,10 @@ func TestFiguresOfAResult(t *testing.T) {
 	require.Equal(t, time.Second, r.latency(0.5))
 	require.Equal(t, 300*time.Millisecond, r.streamLatency(0.5))
 	require.InDelta(t, 0.25, r.luck(), 1e-9)
-	end, accepted := r.recovery()
+	end, accepted, answered := r.recovery()
 	require.Equal(t, 20*time.Second, end)
 	require.Equal(t, 23100*time.Millisecond, accepted)
+	require.Equal(t, 23800*time.Millisecond, answered)
 	require.InDelta(t, 0.3, r.rush(), 1e-9, "three from the first accepted one on, two from the end of the outage on")
 	require.InDelta(t, 0.4, r.peak(), 1e-9)
 	require.Equal(t, "–", seconds(r.told(quantile(nil, 0.5))))

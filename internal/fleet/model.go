@@ -14,6 +14,7 @@ const (
 	hint         = time.Second             // in a throttled answer, where the provider gives one
 	backlog      = 300 * time.Second       // of work at the full quota
 	startSpread  = 100 * time.Millisecond  // in which all workers begin
+	filling      = 20 * time.Second        // in which a bulk tenant's documents come
 	crowd        = 100                     // workers of most scenarios
 )
 

@@ -10,7 +10,7 @@ func outage() scenario {
 		name: "outage", title: "A 60 s outage (503 in 50 ms, calls in flight break) after a minute of the first scenario",
 		head: []string{"makespan / ideal", "goodput / ideal", "calls / doc", "throttled", "503", "dead-lettered", "p50 s", "p99 s", "first second after / quota", "peak calls/s after / quota", "first accepted after, s"},
 		cells: func(r *result) []string {
-			end, accepted := r.recovery()
+			end, accepted, _ := r.recovery()
 			resumed := time.Duration(-1)
 			if accepted >= 0 {
 				resumed = accepted - end

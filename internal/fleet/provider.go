@@ -30,7 +30,8 @@ type provider struct {
 	throttled int
 	failed    int
 	accepted  []time.Duration // when each accepted call came
-	services  []time.Duration // how long each answered call took
+	answers   []time.Duration // when each answered call was
+	services  []time.Duration // how long it took
 	times     map[int]int     // by document: how often it was answered
 }
 
@@ -92,6 +93,7 @@ func (p *provider) answered(document int, took time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.times[document]++
+	p.answers = append(p.answers, p.scale.told(time.Since(p.began)))
 	p.services = append(p.services, p.scale.told(took))
 }
 
@@ -132,9 +134,10 @@ func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// account of what happened, once nobody calls any more.
+// counts are what happened, once nobody calls any more.
 type counts struct {
-	calls, accepted   []time.Duration // sorted, in the provider's time
+	calls, accepted   []time.Duration // when they came; sorted, in the provider's time
+	answers           []time.Duration // sorted
 	services          []time.Duration // sorted
 	throttled, failed int
 	times             map[int]int
@@ -144,7 +147,7 @@ func (p *provider) counts() counts {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	sorted := func(v []time.Duration) []time.Duration { return slices.Sorted(slices.Values(v)) }
-	return counts{sorted(p.calls), sorted(p.accepted), sorted(p.services), p.throttled, p.failed, p.times}
+	return counts{sorted(p.calls), sorted(p.accepted), sorted(p.answers), sorted(p.services), p.throttled, p.failed, p.times}
 }
 
 // documentBytes is the size of each document.

@@ -46,30 +46,35 @@ func (r *result) told(d time.Duration) time.Duration {
 	return r.scale.told(d)
 }
 
-// recovery is when the first outage ended and when the first call after it was accepted; the latter is -1 when none was.
-func (r *result) recovery() (end, accepted time.Duration) {
+// recovery is when the first outage ended, and when after that the first call was accepted and the first one answered: -1 when none was.
+func (r *result) recovery() (end, accepted, answered time.Duration) {
 	end = r.trial.account.outages[0].to
-	i, _ := slices.BinarySearch(r.counts.accepted, end)
-	if i == len(r.counts.accepted) {
-		return end, -1
+	next := func(sorted []time.Duration) time.Duration {
+		i, _ := slices.BinarySearch(sorted, end)
+		if i == len(sorted) {
+			return -1
+		}
+		return sorted[i]
 	}
-	return end, r.counts.accepted[i]
+	return end, next(r.counts.accepted), next(r.counts.answers)
 }
 
-// rush is the calls in the first second after the recovery, as a multiple of the quota: after the end of the outage or after the first call that
-// was accepted, whichever saw more.
+// rush is the calls in the first second after the recovery, as a multiple of the quota: after the end of the outage, after the first call that
+// was accepted or after the first that was answered, whichever saw most.
 func (r *result) rush() float64 {
-	end, accepted := r.recovery()
-	calls := within(r.counts.calls, end, end+time.Second)
-	if accepted >= 0 {
-		calls = max(calls, within(r.counts.calls, accepted, accepted+time.Second))
+	end, accepted, answered := r.recovery()
+	calls := 0
+	for _, from := range []time.Duration{end, accepted, answered} {
+		if from >= 0 {
+			calls = max(calls, within(r.counts.calls, from, from+time.Second))
+		}
 	}
 	return float64(calls) / r.trial.account.quota
 }
 
 // peak is the calls in the busiest second of the ten after the outage, as a multiple of the quota.
 func (r *result) peak() float64 {
-	end, _ := r.recovery()
+	end, _, _ := r.recovery()
 	return float64(busiest(r.counts.calls, end, end+10*time.Second)) / r.trial.account.quota
 }
 

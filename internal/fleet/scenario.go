@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"slices"
 	"strings"
 	"time"
 )
@@ -62,7 +63,7 @@ func (f *fleet) say(format string, args ...any) { _, _ = fmt.Fprintf(f.out, form
 
 // play measures the rows of a scenario that were asked for, and shows them.
 func (f *fleet) play(ctx context.Context, s scenario) error {
-	t := table{head: append([]string{"strategy"}, s.head...)}
+	t := table{head: slices.Concat([]string{"strategy"}, s.head, []string{"machine late p50, p99, max ms"})}
 	var notes []string
 	for _, row := range s.rows {
 		if !f.wants(s.name, row.name) {
@@ -80,14 +81,18 @@ func (f *fleet) play(ctx context.Context, s scenario) error {
 			if err != nil {
 				got.why = err.Error()
 			}
-			f.say("  %s: %s\n", key, time.Since(began).Round(100*time.Millisecond))
+			f.say("  %s: %s", key, time.Since(began).Round(100*time.Millisecond))
+			if err == nil {
+				f.say(", machine late by %s ms", r.delays.cell())
+			}
+			f.say("\n")
 		}
 		f.results[key] = got
 		if got.why != "" {
 			notes = append(notes, fmt.Sprintf("%s was not measured: %s", row.title, got.why))
 			continue
 		}
-		t.rows = append(t.rows, append([]string{row.title}, s.cells(got.result)...))
+		t.rows = append(t.rows, slices.Concat([]string{row.title}, s.cells(got.result), []string{got.result.delays.cell()}))
 		if !again {
 			notes = append(notes, f.account(s.name, row, got.result)...)
 		}

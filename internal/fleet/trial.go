@@ -35,6 +35,7 @@ type result struct {
 	counts   counts
 	faults   []string // documents that are not accounted for
 	alone    int      // proxies that were not connected to the Redis at the end
+	delays   delays
 	notes    []string // for people
 }
 
@@ -78,7 +79,10 @@ func (f *fleet) run(ctx context.Context, t trial) (_ *result, err error) {
 		}
 	}
 	r := &result{trial: t, scale: f.scale, ideal: t.account.ideal(t.documents, t.workers)}
-	c := crew{scale: f.scale, targets: targets, workers: t.workers, from: t.bulk}
+	c := crew{scale: f.scale, targets: targets, workers: t.workers, spread: startSpread, from: t.bulk}
+	if t.stream > 0 {
+		c.spread = filling
+	}
 	if t.direct {
 		c.post = newDirect(t.account, f.scale).post
 	}
@@ -98,14 +102,17 @@ func (f *fleet) run(ctx context.Context, t trial) (_ *result, err error) {
 		aside.Go(func() {
 			streamer := c
 			streamer.from = t.realtime
+			pause(working, f.scale.real(filling)) // the bulk is there first: what it costs to come is the machine's affair
 			streamed = streamer.stream(working, t.documents, most, f.scale.real(t.stream), over, all)
 		})
 	}
 	if t.flicker {
 		aside.Go(func() { r.notes = append(r.notes, flicker(working, redis, proxies, f.scale.real(r.ideal))...) })
 	}
+	machine := newWatch()
 	c.work(working, t.documents, all)
 	r.makespan = f.scale.told(time.Since(began))
+	r.delays = machine.end()
 	close(over)
 	aside.Wait()
 	if t.shared {
@@ -120,6 +127,7 @@ func (f *fleet) run(ctx context.Context, t trial) (_ *result, err error) {
 	all = all[:t.documents+streamed]
 	r.backlog = all.settle(0, t.documents, r.counts.times, found, len(targets))
 	r.stream = all.settle(t.documents, len(all), r.counts.times, found, len(targets))
+
 	r.faults = slices.Concat(r.backlog.faults, r.stream.faults, all.strangers(found))
 	return r, nil
 }
