@@ -69,15 +69,9 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	began, before := time.Now(), aboutMachine()
-	for _, s := range scenarios {
-		if err := f.play(ctx, s); err != nil {
-			return err
-		}
-	}
-	if f.wants(waitingName, "") {
-		if err := f.wait(ctx, o.waiting); err != nil {
-			return err
-		}
+	f.begin(ctx, scenarios)
+	if err := f.playAll(ctx, scenarios, o.waiting); err != nil {
+		return err
 	}
 	missed := 0
 	var bars strings.Builder
@@ -96,6 +90,26 @@ func run(ctx context.Context, o options) error {
 	}
 	if missed > 0 {
 		return fmt.Errorf("%w: %d", errMissed, missed)
+	}
+	return nil
+}
+
+// playAll shows the scenarios in their order, those last that are measured beside the others.
+func (f *fleet) playAll(ctx context.Context, scenarios []scenario, waiting int) error {
+	for _, aside := range []bool{false, true} {
+		for _, s := range scenarios {
+			if s.aside != aside {
+				continue
+			}
+			if err := f.play(ctx, s); err != nil {
+				return err
+			}
+		}
+		if !aside && f.wants(waitingName, "") {
+			if err := f.wait(ctx, waiting); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

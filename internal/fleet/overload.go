@@ -18,8 +18,8 @@ func overloads() []scenario {
 	shorter := changing
 	shorter.steps = []step{{short / 3, normal.quota / 2}, {short * 2 / 3, normal.quota}}
 	return []scenario{
-		steady("overload", "Three-fold overload, 100 workers, quota 22.2/s, burst 22, Retry-After 1 s", normal, normal, 1.05),
-		steady("strict", "The same without Retry-After and with a burst of one call", strict, strict, 1.10),
+		steady("overload", "Three-fold overload, 100 workers, quota 22.2/s, burst 22, Retry-After 1 s", normal, 1.05),
+		inRealTime(steady("strict", "The first without Retry-After and with a burst of one call, in real time beside the others", strict, 1.10)),
 		{
 			name: "changing", title: "The first with a quota that halves after 100 s and doubles again after 200 s (after a third and two thirds of the shorter rows)",
 			head: steadyHead(), cells: steadyCells,
@@ -29,6 +29,16 @@ func overloads() []scenario {
 			},
 		},
 	}
+}
+
+// inRealTime lets a scenario's clock run like the provider's, because the delays of the machine are no part of the model: a bucket of one call
+// forgives a call 45 ms, and on a faster clock less than what everybody is late by now and then. So slow it is done beside the others.
+func inRealTime(s scenario) scenario {
+	s.aside = true
+	for i := range s.rows {
+		s.rows[i].trial.clock = 1
+	}
+	return s
 }
 
 func pacedRow(a account) row {
@@ -42,12 +52,12 @@ func unpacedRow(a account) row {
 // documents is the work of that much time, changes of the quota reckoned with.
 func documents(a account, d time.Duration) int { return int(math.Floor(a.capacity(d))) }
 
-func steady(name, title string, a, other account, latest float64) scenario {
+func steady(name, title string, a account, latest float64) scenario {
 	return scenario{
 		name: name, title: title, head: steadyHead(), cells: steadyCells,
 		rows: []row{
 			pacedRow(a),
-			unpacedRow(other),
+			unpacedRow(a),
 			{name: "control", title: "no proxy, workers that know the quota, 100 s of work", trial: trial{account: a, workers: crowd, documents: documents(a, short), direct: true}},
 		},
 		bars: func(f *fleet, of func(string) found) {

@@ -24,6 +24,7 @@ type scenario struct {
 	name  string
 	title string
 	rows  []row
+	aside bool                                      // the rows are measured all at once, beside the other scenarios
 	head  []string                                  // of the columns after the first
 	cells func(r *result) []string                  // of one row
 	bars  func(f *fleet, of func(row string) found) // nil: none
@@ -43,6 +44,7 @@ type fleet struct {
 	only  []string // patterns of "scenario/row"; empty: all
 
 	results map[string]found
+	begun   map[string]chan found // what is measured aside
 	bars    []bar
 	text    []string // what has been said in tables
 }
@@ -71,21 +73,15 @@ func (f *fleet) play(ctx context.Context, s scenario) error {
 		}
 		key := s.name + "/" + row.name
 		got, again := f.results[row.same]
-		if !again {
-			began := time.Now()
-			r, err := f.run(ctx, row.trial)
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			got = found{result: r}
-			if err != nil {
-				got.why = err.Error()
-			}
-			f.say("  %s: %s", key, time.Since(began).Round(100*time.Millisecond))
-			if err == nil {
-				f.say(", machine late by %s ms", r.delays.cell())
-			}
-			f.say("\n")
+		switch begun := f.begun[key]; {
+		case again:
+		case begun != nil:
+			got = <-begun
+		default:
+			got = f.measure(ctx, key, row.trial)
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
 		}
 		f.results[key] = got
 		if got.why != "" {
@@ -105,6 +101,31 @@ func (f *fleet) play(ctx context.Context, s scenario) error {
 		s.bars(f, func(row string) found { return f.results[s.name+"/"+row] })
 	}
 	return nil
+}
+
+// measure makes one trial and says how long it took.
+func (f *fleet) measure(ctx context.Context, key string, t trial) found {
+	began := time.Now()
+	r, err := f.run(ctx, t)
+	if err != nil {
+		return found{why: err.Error()}
+	}
+	f.say("  %s: %s, machine late by %s ms\n", key, time.Since(began).Round(100*time.Millisecond), r.delays.cell())
+	return found{result: r}
+}
+
+// begin starts the rows that are measured beside the others.
+func (f *fleet) begin(ctx context.Context, scenarios []scenario) {
+	f.begun = map[string]chan found{}
+	for _, s := range scenarios {
+		for _, row := range s.rows {
+			if s.aside && f.wants(s.name, row.name) {
+				begun := make(chan found, 1)
+				f.begun[s.name+"/"+row.name] = begun
+				go func() { begun <- f.measure(ctx, s.name+"/"+row.name, row.trial) }()
+			}
+		}
+	}
 }
 
 // account says what became of documents that are not accounted for, and lays down that there must be none.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 // trial is one way of sending the documents of a crew to an account.
 type trial struct {
 	account   account
+	clock     scale // 0: the fleet's
 	workers   int
 	documents int
 	settings  settings
@@ -46,7 +48,8 @@ func (t trial) limit(by scale) time.Duration {
 
 // run makes the trial from the start of its processes to their end.
 func (f *fleet) run(ctx context.Context, t trial) (_ *result, err error) {
-	up, err := newProvider(ctx, t.account, f.scale, 1)
+	by := cmp.Or(t.clock, f.scale)
+	up, err := newProvider(ctx, t.account, by, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +73,7 @@ func (f *fleet) run(ctx context.Context, t trial) (_ *result, err error) {
 	if !t.direct {
 		targets = nil
 		for range max(1, t.sidecars) {
-			x, err := f.place.proxy(ctx, up.addr, t.settings.text(f.scale))
+			x, err := f.place.proxy(ctx, up.addr, t.settings.text(by))
 			if err != nil {
 				return nil, err
 			}
@@ -78,23 +81,23 @@ func (f *fleet) run(ctx context.Context, t trial) (_ *result, err error) {
 			targets, letters = append(targets, x.addr), append(letters, x.letters)
 		}
 	}
-	r := &result{trial: t, scale: f.scale, ideal: t.account.ideal(t.documents, t.workers)}
-	c := crew{scale: f.scale, targets: targets, workers: t.workers, spread: startSpread, from: t.bulk}
+	r := &result{trial: t, scale: by, ideal: t.account.ideal(t.documents, t.workers)}
+	c := crew{scale: by, targets: targets, workers: t.workers, spread: startSpread, from: t.bulk}
 	if t.stream > 0 {
 		c.spread = filling
 	}
 	if t.direct {
-		c.post = newDirect(t.account, f.scale).post
+		c.post = newDirect(t.account, by).post
 	}
 
 	var aside sync.WaitGroup
 	over := make(chan struct{})
 	most, streamed := 0, 0
 	if t.stream > 0 {
-		most = int(f.scale.told(t.limit(f.scale)) / t.stream)
+		most = int(by.told(t.limit(by)) / t.stream)
 	}
 	all := make(ledger, t.documents+most)
-	working, cancel := context.WithTimeout(ctx, t.limit(f.scale))
+	working, cancel := context.WithTimeout(ctx, t.limit(by))
 	defer cancel()
 	up.begin()
 	began := time.Now()
@@ -102,16 +105,16 @@ func (f *fleet) run(ctx context.Context, t trial) (_ *result, err error) {
 		aside.Go(func() {
 			streamer := c
 			streamer.from = t.realtime
-			pause(working, f.scale.real(filling)) // the bulk is there first: what it costs to come is the machine's affair
-			streamed = streamer.stream(working, t.documents, most, f.scale.real(t.stream), over, all)
+			pause(working, by.real(filling)) // the bulk is there first: what it costs to come is the machine's affair
+			streamed = streamer.stream(working, t.documents, most, by.real(t.stream), over, all)
 		})
 	}
 	if t.flicker {
-		aside.Go(func() { r.notes = append(r.notes, flicker(working, redis, proxies, f.scale.real(r.ideal))...) })
+		aside.Go(func() { r.notes = append(r.notes, flicker(working, redis, proxies, by.real(r.ideal))...) })
 	}
 	machine := newWatch()
 	c.work(working, t.documents, all)
-	r.makespan = f.scale.told(time.Since(began))
+	r.makespan = by.told(time.Since(began))
 	r.delays = machine.end()
 	close(over)
 	aside.Wait()
@@ -132,31 +135,31 @@ func (f *fleet) run(ctx context.Context, t trial) (_ *result, err error) {
 	return r, nil
 }
 
-// direct is an ideal client: it knows the quota and keeps to it, all workers together.
+// direct is an ideal client: it knows the quota and keeps to it, all workers together. What its own clock makes late it catches up with as far as
+// the provider's burst allows.
 type direct struct {
 	account account
 	scale   scale
-	mu      sync.Mutex
+	mu      sync.Mutex // held by whoever's turn is next, while it waits for it
 	began   time.Time
 	next    time.Duration // the next slot, in the provider's time
 }
 
 func newDirect(a account, s scale) *direct { return &direct{account: a, scale: s, began: time.Now()} }
 
-// slot is when the next call may leave, on the clock.
-func (d *direct) slot() time.Time {
+// turn waits for the caller's slot.
+func (d *direct) turn(ctx context.Context) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	pause(ctx, time.Until(d.began.Add(d.scale.real(d.next))))
 	now := d.scale.told(time.Since(d.began))
-	d.next = max(d.next, now)
-	at := d.next
-	d.next += time.Duration(float64(time.Second) / d.account.quotaAt(at))
-	return d.began.Add(d.scale.real(at))
+	interval := time.Duration(float64(time.Second) / d.account.quotaAt(now))
+	d.next = max(d.next, now-time.Duration((d.account.burst-1)*float64(interval))) + interval
 }
 
 func (d *direct) post(ctx context.Context, w *worker, n int) (reply, error) {
 	for {
-		pause(ctx, time.Until(d.slot()))
+		d.turn(ctx)
 		r, err := w.send(ctx, sender{}, n)
 		if err != nil || r.status != http.StatusTooManyRequests {
 			return r, err
