@@ -151,3 +151,47 @@ func TestServerTLS(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 	require.ErrorContains(t, err, "tls.cert_file")
 }
+
+// Jobs that were open when the last process ended hold their permits in this one, unless they are too old to be running still.
+func TestOpenJobsAreCountedFromTheStart(t *testing.T) {
+	t.Parallel()
+	store, err := dlq.Open(t.TempDir(), dlq.Options{KeepPayloads: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = store.Close() })
+	for id, age := range map[string]time.Duration{"young": time.Minute, "old": 2 * time.Hour} {
+		at := time.Now().Add(-age)
+		require.NoError(t, store.PutJob(t.Context(), &dlq.JobRecord{
+			Account: "acct", Kind: "textract", Operation: "StartDocumentAnalysis", JobID: id, RequestFingerprint: id, CallID: id,
+			Start: dlq.Request{Method: "POST", Path: "/"}, AcceptedAt: at, ExpiresAt: at.Add(24 * time.Hour),
+		}, nil))
+	}
+	kind, err := provider.Find("textract")
+	require.NoError(t, err)
+	c := config.Provider{Name: "acct", Pacing: config.Pacing{OpenJobs: 5, Recovery: time.Second}}
+	open, limit := (&shared{jobs: store}).permits(c, kind).Open()
+	require.Equal(t, []int{1, 5}, []int{open, limit})
+	open, _ = (&shared{}).permits(c, kind).Open()
+	require.Zero(t, open)
+}
+
+func TestWhatQueuesAreToldOfTheConfiguration(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(p *config.Provider)
+		learns bool
+	}{
+		"by default":          {func(*config.Provider) {}, true},
+		"off":                 {func(p *config.Provider) { p.Pacing.Adaptive = false }, false},
+		"a fixed rate":        {func(p *config.Provider) { p.Pacing.Rate = 5 }, false},
+		"throttles that trip": {func(p *config.Provider) { p.Breaker.OnThrottle = "trip" }, false},
+	} {
+		d := config.Default()
+		p := config.Provider{Pacing: d.Pacing, Breaker: d.Breaker, Retry: d.Retry}
+		c.change(&p)
+		s := queueSettings(p)
+		require.Equal(t, c.learns, s.Adaptive, name)
+		require.Equal(t, p.Pacing.Rate, s.Rate, name)
+		require.Equal(t, 10000, s.MaxWaiting)
+		require.Equal(t, 90*time.Second, s.MaxPause)
+	}
+}

@@ -59,7 +59,7 @@ func (q *Queue) expected(now time.Time, r Request) time.Duration {
 		wait = max(wait, q.probeAt.Sub(now))
 	}
 	work := q.flows.before(r)
-	limited := rate.limit(tuning) > 0
+	limited := rate.PerSecond(tuning) > 0
 	flow := time.Duration(0)
 	if limited {
 		flow = rate.until(float64(work), tuning)

@@ -111,7 +111,7 @@ func (q *Queues) collect(m *Metrics, metrics chan<- prometheus.Metric) {
 		}
 		all.add(&queue.waits)
 		rate := queue.pacer.Rate()
-		limit := rate.limit(queue.settings.tuning())
+		limit := rate.PerSecond(queue.settings.tuning())
 		queue.mu.Unlock()
 		metrics <- prometheus.MustNewConstMetric(m.pause, prometheus.GaugeValue, max(0, time.Until(rate.Pause)).Seconds(), q.account, scope)
 		metrics <- prometheus.MustNewConstMetric(m.rate, prometheus.GaugeValue, limit, q.account, scope)

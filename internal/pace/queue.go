@@ -1,3 +1,5 @@
+// Package pace decides when calls may go to a provider that can take only so many: one queue per operation of an account, which learns from throttles how fast it may go,
+// and shares what there is fairly among those who wait.
 package pace
 
 import (
@@ -85,7 +87,7 @@ type Queue struct {
 	looks   atomic.Uint64 // at the circuit, begun
 
 	mu       sync.Mutex
-	settings QueueSettings
+	settings Settings
 	pacer    Pacer
 	flows    flows
 	inFlight int
@@ -107,7 +109,7 @@ type Queue struct {
 	armed time.Time // zero: the timer is not set
 }
 
-func newQueue(s QueueSettings, c Circuit, p *Permits) *Queue {
+func newQueue(s Settings, c Circuit, p *Permits) *Queue {
 	return &Queue{circuit: c, permits: p, settings: s, pacer: &own{tuning: s.tuning()}}
 }
 
@@ -252,7 +254,8 @@ func (q *Queue) leave(t *Turn, now time.Time) (at time.Time, ok bool) {
 	if t.job && !q.permits.take(now) {
 		return now.Add(time.Millisecond), false // somebody in another queue was faster
 	}
-	slot, at, ok := q.pacer.Take(now, t.cost, q.flows.count > 1)
+	more := q.flows.count > 1 && q.state == Closed // what waits for an outage to end asks for no higher rate
+	slot, at, ok := q.pacer.Take(now, t.cost, more)
 	if !ok {
 		if t.job {
 			q.permits.giveBack()
@@ -281,7 +284,7 @@ func (q *Queue) smear(now time.Time) time.Time {
 	}
 	if q.smearGap == 0 {
 		rate := q.pacer.Rate()
-		if q.flows.count < 2 || q.settings.Smear <= 0 || rate.limit(q.settings.tuning()) > 0 {
+		if q.flows.count < 2 || q.settings.Smear <= 0 || rate.PerSecond(q.settings.tuning()) > 0 {
 			q.crowd = false
 			return now
 		}
@@ -417,6 +420,14 @@ func (q *Queue) Remaining() time.Duration {
 	return max(0, time.Until(rate.Pause))
 }
 
+// Paced reports whether a rate holds calls back at present, so that their costs count.
+func (q *Queue) Paced() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	rate := q.pacer.Rate()
+	return rate.PerSecond(q.settings.tuning()) > 0
+}
+
 // Snapshot tells how the queue stands.
 func (q *Queue) Snapshot() Snapshot {
 	q.mu.Lock()
@@ -425,7 +436,7 @@ func (q *Queue) Snapshot() Snapshot {
 	rate := q.pacer.Rate()
 	s := Snapshot{
 		Waiting: make(map[Priority]int, len(q.flows.waiting)), InFlight: q.inFlight,
-		Rate: rate.limit(q.settings.tuning()), Paused: max(0, rate.Pause.Sub(now)), Held: q.state == Holding,
+		Rate: rate.PerSecond(q.settings.tuning()), Paused: max(0, rate.Pause.Sub(now)), Held: q.state == Holding,
 	}
 	for _, p := range Priorities() {
 		s.Waiting[p] = q.flows.waiting[p]
@@ -437,7 +448,7 @@ func (q *Queue) Snapshot() Snapshot {
 }
 
 // update replaces the settings. What has been learned stays, and so does a running pause.
-func (q *Queue) update(s QueueSettings) {
+func (q *Queue) update(s Settings) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.settings = s

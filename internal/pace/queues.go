@@ -2,8 +2,14 @@ package pace
 
 import "time"
 
-// QueueSettings says how the queues of an account let calls go. It does not check its values; whoever reads the configuration does.
-type QueueSettings struct {
+// otherScope is the scope of everything that was not declared.
+const otherScope = "other"
+
+// QueueSettings is the former name of Settings.
+type QueueSettings = Settings
+
+// Settings says how the queues of an account let calls go. It does not check its values; whoever reads the configuration does.
+type Settings struct {
 	Rate        float64 // calls per second and scope; 0: none is fixed
 	Burst       int     // calls that may go at once above a fixed rate; below 1 counts as 1
 	MaxInFlight int     // calls that may run at one time; 0: any number
@@ -15,7 +21,7 @@ type QueueSettings struct {
 	Smear       time.Duration // over which a crowd is let out after a pause where no rate paces it
 }
 
-func (s *QueueSettings) tuning() Tuning {
+func (s *Settings) tuning() Tuning {
 	return Tuning{Rate: s.Rate, Burst: s.Burst, Adaptive: s.Adaptive, StartRate: s.StartRate, Recovery: s.Recovery}
 }
 
@@ -27,7 +33,7 @@ type Queues struct {
 }
 
 // NewQueues returns queues for the declared scopes and for "other". The circuit may be nil: always closed. So may the permits: any number of jobs.
-func NewQueues(account string, scopes []string, s QueueSettings, c Circuit, p *Permits) *Queues {
+func NewQueues(account string, scopes []string, s Settings, c Circuit, p *Permits) *Queues {
 	q := &Queues{account: account, scopes: make(map[string]*Queue), permits: p}
 	for _, scope := range append([]string{otherScope}, scopes...) {
 		if q.scopes[scope] == nil {
@@ -82,7 +88,7 @@ func (q *Queues) CircuitChanged() {
 }
 
 // Update replaces the settings. What has been learned stays.
-func (q *Queues) Update(s QueueSettings) {
+func (q *Queues) Update(s Settings) {
 	for _, queue := range q.scopes {
 		queue.update(s)
 	}

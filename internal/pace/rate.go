@@ -21,9 +21,10 @@ const (
 	keepRamp  = 0.7 // is kept at most when the limit was met while doubling towards it
 	// The way back takes at least so many calls, so that at a slow rate, too, about one call in so many is throttled, not one in three.
 	cycleCalls = 50
+	haste      = 4.0      // times as fast the rate goes on beyond the last limit as towards it
 	beyond     = 1.2      // times the last limit without a throttle: that limit is no more, and doubling is safe
 	near       = 0.15     // two limits that differ by less are the same one: it is steady, and is probed half as often
-	lowest     = 1.0 / 20 // of StartRate: no throttle pushes the rate lower
+	lowest     = 1.0 / 8  // of StartRate: no throttle pushes the rate lower, so that a request alone has its attempts within its time
 	rampStep   = 1.0 / 10 // of Recovery: the first doubling, and the longest time that counts for growth at once
 	searchStep = 1.0 / 4  // of Recovery: the doubling beyond the last limit
 )
@@ -50,8 +51,8 @@ type Rate struct {
 	Span  float64   `json:"span,omitempty"`  // seconds from Low back to Top
 }
 
-// limit is the rate in force, 0 for none.
-func (r *Rate) limit(t Tuning) float64 {
+// PerSecond is the rate in force, 0 for none.
+func (r *Rate) PerSecond(t Tuning) float64 {
 	if t.Rate > 0 {
 		return t.Rate
 	}
@@ -72,7 +73,7 @@ func credit(t Tuning) float64 {
 // Next is when the next slot comes, now or earlier if there is one.
 func (r *Rate) Next(now time.Time, t Tuning) time.Time {
 	at := now
-	if limit := r.limit(t); limit > 0 {
+	if limit := r.PerSecond(t); limit > 0 {
 		owed := r.owed(now, t) - credit(t)
 		if owed > 1e-6 { // a millionth of a call is an error of rounding
 			at = now.Add(seconds(owed/limit) + 1)
@@ -93,24 +94,44 @@ func (r *Rate) owed(now time.Time, t Tuning) float64 {
 	if t.Rate > 0 {
 		floor = -min(0.5, t.Rate*0.002)
 	}
-	return max(floor, r.Debt-r.limit(t)*now.Sub(r.At).Seconds())
+	return max(floor, r.Debt-r.PerSecond(t)*now.Sub(r.At).Seconds())
 }
 
 // Take gives out the next slot, whatever Next says, and returns its number. More tells that others wait for theirs: only then does the rate grow.
 func (r *Rate) Take(now time.Time, cost int, more bool, t Tuning) uint64 {
 	r.Taken++
-	limit := r.limit(t)
+	limit := r.PerSecond(t)
 	if limit == 0 {
 		return r.Taken
+	}
+	if now.Before(r.At) {
+		now = r.At // slots have been reserved ahead
 	}
 	r.Debt = r.owed(now, t) + float64(cost)
 	if t.Rate <= 0 {
 		r.grow(now, more, t)
 	}
-	if now.After(r.At) {
-		r.At = now
-	}
+	r.At = now
 	return r.Taken
+}
+
+// Slot is a time at which one call may go.
+type Slot struct {
+	At     time.Time
+	Number uint64
+}
+
+// Reserve gives out the slots of cost 1 that come until then, at most so many, for a process that shares the rate and asks ahead. A call that costs more takes several.
+// More tells that others will wait beyond them. It is for rates that limit: without one all slots are now.
+func (r *Rate) Reserve(now, until time.Time, most int, more bool, t Tuning) (slots []Slot) {
+	for len(slots) < most {
+		now = r.Next(now, t)
+		if now.After(until) {
+			break
+		}
+		slots = append(slots, Slot{now, r.Take(now, 1, more, t)})
+	}
+	return slots
 }
 
 // GiveBack returns what a slot cost because no call was made in it.
@@ -144,7 +165,7 @@ func (r *Rate) grow(now time.Time, more bool, t Tuning) {
 		r.Limit = r.Top - (r.Top-r.Low)*cube(1-r.Grown/r.Span)
 		return
 	}
-	r.Limit = r.Top * (1 + (1-keepMost)*cube((r.Grown-r.Span)/r.cycle(t)))
+	r.Limit = r.Top * (1 + (1-keepMost)*cube(haste*(r.Grown-r.Span)/r.cycle(t)))
 	if r.Limit > beyond*r.Top {
 		r.Ramp, r.Goal, r.Step = true, 0, searchStep*r.cycle(t)
 	}
@@ -190,7 +211,9 @@ func (r *Rate) Throttled(now time.Time, e Evidence, t Tuning) bool {
 // first sets the first limit that anybody knows of.
 func (r *Rate) first(now time.Time, e Evidence, t Tuning) {
 	switch {
-	case e.Seed > 0 || e.Accepted > 0:
+	case e.Seed > 0:
+		r.meet(e.Seed, keepMost, e, t)
+	case e.Accepted > 0:
 		r.meet(max(e.Accepted, t.StartRate), keepMost, e, t)
 	default:
 		r.Limit, r.Top, r.Low = t.StartRate, t.StartRate, t.StartRate
@@ -230,14 +253,18 @@ func (r *Rate) Resume(now time.Time, accepted float64, t Tuning) {
 		return
 	}
 	known := r.Limit > 0 && !r.Loose
-	goal := max(accepted, t.StartRate)
+	goal, bound := max(accepted, t.StartRate), false
 	if known {
+		bound = goal > (1-2*near)*r.Limit
 		goal = min(goal, r.Limit)
 	}
-	r.Limit, r.Low, r.Top = goal/2, goal/2, goal
+	r.Limit, r.Low, r.Top = goal/2, goal, goal
 	r.Ramp, r.Goal, r.Step = true, goal, rampStep*t.Recovery.Seconds()
 	r.Span = r.cycle(t)
-	r.Grown = r.Span
+	r.Grown = 0
+	if !bound {
+		r.Grown = r.Span // it was the demand: there is no reason to linger
+	}
 	if !known {
 		r.Goal, r.Loose = 0, true
 	}
@@ -259,7 +286,7 @@ func (r *Rate) Shift(by time.Duration) Rate {
 
 // until is how long that much cost takes to be let go at the rate, as it is going to grow. It is for rates that are known.
 func (r *Rate) until(cost float64, t Tuning) time.Duration {
-	limit := r.limit(t)
+	limit := r.PerSecond(t)
 	if t.Rate > 0 || !r.Ramp {
 		return seconds(cost / limit)
 	}

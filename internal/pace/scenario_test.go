@@ -17,6 +17,7 @@ type upstream struct {
 	began      time.Time
 	service    time.Duration // mean
 	reject     time.Duration
+	jitter     time.Duration // that calls take at most to arrive
 	retryAfter time.Duration // told with a 429; 0: nothing is told
 	burst      float64
 	quota      func(at time.Duration) float64 // per second
@@ -42,13 +43,17 @@ const (
 func newUpstream(seed uint64, quota, burst float64) *upstream {
 	return &upstream{
 		began: time.Now(), service: 1500 * time.Millisecond, reject: 50 * time.Millisecond, burst: burst, tokens: burst,
-		quota: func(time.Duration) float64 { return quota },
-		down:  func(time.Duration) bool { return false },
-		rng:   rand.New(rand.NewPCG(seed, 7)),
+		quota:  func(time.Duration) float64 { return quota },
+		down:   func(time.Duration) bool { return false },
+		jitter: time.Millisecond, rng: rand.New(rand.NewPCG(seed, 7)),
 	}
 }
 
 func (u *upstream) call() answer {
+	u.mu.Lock()
+	late := time.Duration(u.rng.Int64N(int64(u.jitter)))
+	u.mu.Unlock()
+	time.Sleep(late)
 	took, a := u.take()
 	time.Sleep(took)
 	if a == good && u.down(time.Since(u.began)) {
@@ -80,8 +85,8 @@ func (u *upstream) take() (time.Duration, answer) {
 // fraction of the calls that were throttled.
 func (u *upstream) throttled() float64 { return float64(u.refused) / float64(len(u.calls)) }
 
-// most is the largest number of calls in any span of that length from then on for that long.
-func (u *upstream) most(from, length time.Duration) (n int) {
+// between counts the calls that came from then on for that long.
+func (u *upstream) between(from, length time.Duration) (n int) {
 	for _, at := range u.calls {
 		if at >= from && at < from+length {
 			n++
@@ -135,7 +140,7 @@ type fleet struct {
 	attempts int // the most that a document needed
 }
 
-func newFleet(u *upstream, s QueueSettings) *fleet {
+func newFleet(u *upstream, s Settings) *fleet {
 	f := &fleet{u: u, f: &fuse{every: 2 * time.Second}}
 	f.qs = NewQueues("acct", nil, s, f.f.state, nil)
 	f.f.changed = f.qs.CircuitChanged
@@ -143,8 +148,8 @@ func newFleet(u *upstream, s QueueSettings) *fleet {
 	return f
 }
 
-func usual() QueueSettings {
-	return QueueSettings{Adaptive: true, StartRate: 2, Recovery: 10 * time.Second, MaxWaiting: 10000, MaxPause: time.Minute, Smear: time.Second}
+func usual() Settings {
+	return Settings{Adaptive: true, StartRate: 2, Recovery: 10 * time.Second, MaxWaiting: 10000, MaxPause: time.Minute, Smear: time.Second}
 }
 
 // do has one document done, however often it takes.
@@ -213,7 +218,7 @@ func TestOverload(t *testing.T) {
 		{"with hints and a burst", time.Second, 22, 1.05},
 		{"without hints, with a burst", 0, 22, 1.05},
 		{"strict, without hints", 0, 1, 1.10},
-		{"strict, with hints", time.Second, 1, 1.12},
+		{"strict, with hints", time.Second, 1, 1.16},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, seed := range seeds() {
@@ -238,7 +243,7 @@ func TestTenTimesFaster(t *testing.T) {
 		for _, seed := range seeds() {
 			synctest.Test(t, func(t *testing.T) {
 				u := newUpstream(seed, 222, burst)
-				u.service, u.reject = 150*time.Millisecond, 5*time.Millisecond
+				u.service, u.reject, u.jitter = 150*time.Millisecond, 5*time.Millisecond, 100*time.Microsecond
 				s := usual()
 				s.StartRate, s.Recovery = 20, time.Second
 				f := newFleet(u, s)
@@ -252,7 +257,7 @@ func TestTenTimesFaster(t *testing.T) {
 }
 
 func TestChangingQuota(t *testing.T) {
-	for _, burst := range []float64{1, 22} {
+	for burst, least := range map[float64]float64{1: 0.90, 22: 0.95} {
 		for _, seed := range seeds() {
 			synctest.Test(t, func(t *testing.T) {
 				u := newUpstream(seed, 22.2, burst)
@@ -270,7 +275,7 @@ func TestChangingQuota(t *testing.T) {
 				took := u.calls[len(u.calls)-1].Seconds()
 				ideal := 22.2*100 + 11.1*100 + 22.2*(took-200)
 				t.Logf("burst %v: goodput %.3f, throttled %d = %.2f %%", burst, float64(u.taken)/ideal, u.refused, 100*u.throttled())
-				require.GreaterOrEqual(t, float64(u.taken)/ideal, 0.5)
+				require.GreaterOrEqual(t, float64(u.taken)/ideal, least)
 				require.LessOrEqual(t, u.throttled(), 0.03)
 			})
 		}
@@ -286,16 +291,15 @@ func TestOutage(t *testing.T) {
 				u.down = func(at time.Duration) bool { return at >= 100*time.Second && at < 160*time.Second }
 				f := newFleet(u, usual())
 				took := f.work(100, 6666)
-				first := slices.IndexFunc(u.calls, func(at time.Duration) bool { return at >= 160*time.Second })
-				peak := 0
-				for _, from := range u.calls[first:] {
-					if from < 165*time.Second {
-						peak = max(peak, u.most(from, time.Second))
-					}
+				first := u.calls[slices.IndexFunc(u.calls, func(at time.Duration) bool { return at >= 160*time.Second })]
+				peak, later := u.between(first, time.Second), 0
+				for from := first; from < first+10*time.Second; from += 50 * time.Millisecond {
+					later = max(later, u.between(from, time.Second))
 				}
 				makespan := took.Seconds() / (6666/22.2 + 60)
-				t.Logf("makespan %.3f, throttled %d, 503 %d, first second %d, first after %s", makespan, u.refused, u.out, peak, u.calls[first]-160*time.Second)
+				t.Logf("makespan %.3f, throttled %d, 503 %d, first second %d, most in one of the next %d, first after %s", makespan, u.refused, u.out, peak, later, first-160*time.Second)
 				require.LessOrEqual(t, float64(peak), 1.2*22.2)
+				require.LessOrEqual(t, float64(later), 1.35*22.2)
 				require.LessOrEqual(t, makespan, 1.06)
 				require.LessOrEqual(t, u.out, 200)
 			})

@@ -42,7 +42,9 @@ func (l *lab) crowd(n int, c call) []reply {
 
 func TestAThrottledCallGoesToTheHeadOfTheQueue(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		l := newLab(t, learning("generic"), append(every(1, step{status: 429}), every(5, step{body: "text"})...)...)
+		s := learning("generic")
+		s.queue.MaxInFlight = 1
+		l := newLab(t, s, append(every(1, step{status: 429, after: time.Second}), every(5, step{body: "text"})...)...)
 		start := time.Now()
 		first := l.later(t.Context(), call{body: "throttled", header: "Ocr-Proxy-Document-Id: d"})
 		synctest.Wait()
@@ -51,10 +53,10 @@ func TestAThrottledCallGoesToTheHeadOfTheQueue(t *testing.T) {
 		}
 		r := <-first
 		require.Equal(t, "2", r.own("Attempts"), "a throttled try counts")
-		require.Equal(t, 500*time.Millisecond, r.took.Round(time.Millisecond), "one slot of the rate that learning starts from, and no backoff")
+		require.Equal(t, 1500*time.Millisecond, r.took.Round(time.Millisecond), "one slot of the rate that learning starts from, and no backoff")
 		seen := l.upstream.attempts()
-		require.Equal(t, "throttled", seen[1].body)
-		require.Equal(t, 500*time.Millisecond, seen[1].at.Sub(start).Round(time.Millisecond))
+		require.Equal(t, "throttled", seen[1].body, "before those who have waited longer")
+		require.Equal(t, 1500*time.Millisecond, seen[1].at.Sub(start).Round(time.Millisecond))
 		time.Sleep(10 * time.Second)
 		require.Len(t, l.upstream.attempts(), 6)
 		require.Zero(t, l.figure("retry_delay_seconds", "source", fromBackoff))
@@ -110,11 +112,16 @@ func TestAHintStopsTheQueueAndItsOwnRequestWaitsThere(t *testing.T) {
 
 func TestHeadersOfAThrottleSeedTheRate(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		l := newLab(t, learning("generic"), step{status: 429, header: `RateLimit-Policy: "min";q=1200;w=60`}, step{body: "text"})
-		require.Equal(t, "success", l.send(t.Context(), call{}).own("Outcome"))
+		l := newLab(t, learning("generic"), append(every(1, step{status: 429, header: `RateLimit-Policy: "min";q=600;w=60`}), every(101, step{body: "text"})...)...)
+		for range 101 {
+			l.later(t.Context(), call{})
+			synctest.Wait()
+		}
+		time.Sleep(9 * time.Second)
 		rate := l.account.Queues.For("other").Snapshot().Rate
-		require.InDelta(t, 20, rate, 20, "twenty a second, cut")
-		require.Greater(t, rate, 1.0)
+		require.InDelta(t, 10, rate, 1.5, "600 a minute; without being told it would double every second, up to the next throttle")
+		time.Sleep(time.Minute)
+		l.quiet()
 	})
 }
 
@@ -123,6 +130,7 @@ func TestAnOutageIsWaitedFor(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := learning("generic")
 		s.hold, s.policy.MaxAttempts = true, 6
+		s.policy.Base = 100 * time.Millisecond // so that who has probed could be the next probe again
 		var down atomic.Bool
 		l := newLab(t, s, every(600, step{handle: func(w http.ResponseWriter, _ *http.Request) {
 			time.Sleep(200 * time.Millisecond)
@@ -141,6 +149,7 @@ func TestAnOutageIsWaitedFor(t *testing.T) {
 		time.AfterFunc(30*time.Second, func() { down.Store(false) })
 		for _, r := range l.crowd(100, call{body: "held"}) {
 			require.Equal(t, "success", r.own("Outcome"))
+			require.Contains(t, []string{"1", "2", "3"}, r.own("Attempts"), "no document is the probe again and again")
 		}
 		require.Zero(t, l.sink.count(), "nobody is dead-lettered")
 		var probes []time.Duration
