@@ -10,7 +10,6 @@ type feature struct {
 // it is on by default, changing Default.
 func (c *Config) missing() []feature {
 	return []feature{
-		{"state.url", c.State.URL != ""},
 		{"tracing.otlp_endpoint", c.Tracing.OTLPEndpoint != ""},
 	}
 }

@@ -9,7 +9,6 @@ import (
 
 func TestFeaturesThatAreNotAvailableYet(t *testing.T) {
 	for key, text := range map[string]string{
-		"state.url":                         "state: {url: 'redis://x:6379'}",
 		"tracing.otlp_endpoint":             "tracing: {otlp_endpoint: 'http://x:4318'}",
 		"breaker.on_sustained":              "breaker: {on_sustained: review}",
 		"review.threshold":                  "review: {threshold: 0.8}",

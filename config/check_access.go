@@ -102,6 +102,19 @@ func (s scope) address(key string, address MaskedURL, schemes ...string) {
 	s.need(err == nil && slices.Contains(schemes, u.Scheme) && u.Hostname() != "", key, "must be an address with a host that begins with "+strings.Join(schemes, ":// or ")+"://")
 }
 
+// stateAddress checks the address of a Redis server. Whatever stands in it may be a part of a password, so that nothing of it is repeated.
+func (s scope) stateAddress(key string, address MaskedURL) {
+	s.address(key, address, "redis", "rediss")
+	u, err := url.Parse(address.Reveal())
+	if err != nil {
+		return
+	}
+	database := strings.TrimPrefix(u.Path, "/")
+	_, err = strconv.ParseUint(database, 10, 16)
+	s.need(database == "" || err == nil, key, "may name the number of a database after the host, as in redis://host:6379/2, and nothing else")
+	s.need(u.RawQuery == "" && u.Fragment == "", key, "must have nothing behind the host but the number of a database; leave out ? and #, and write them as %3F and %23 in a password")
+}
+
 func (s scope) secretFile(key, path string) {
 	if path == "" || s.secretless {
 		return

@@ -25,6 +25,7 @@ import (
 	"github.com/ocr-proxy/ocr-proxy/internal/dlq"
 	"github.com/ocr-proxy/ocr-proxy/internal/proxy"
 	"github.com/ocr-proxy/ocr-proxy/internal/replay"
+	"github.com/ocr-proxy/ocr-proxy/internal/share"
 	"github.com/ocr-proxy/ocr-proxy/internal/spool"
 	"github.com/ocr-proxy/ocr-proxy/internal/webhook"
 )
@@ -88,6 +89,7 @@ type server struct {
 	log      *zap.Logger
 	accounts []*proxy.Account
 	store    *dlq.Store
+	state    *share.Store // nil: nothing is shared with other processes
 	tell     *announcer
 	replays  *replay.Replayer
 	autos    []replay.Auto // for accounts whose letters are replayed without being asked for
@@ -139,6 +141,10 @@ func open(ctx context.Context, cfg *config.Config, environ []string, log *zap.Lo
 	s.store.Announce()
 	parts := newShared(s.ending, cfg, environ, log, reg, bodies, s.store, s.tell)
 	parts.jobs = s.store
+	if s.state, err = openState(cfg.State, log, reg); err != nil {
+		return nil, err
+	}
+	parts.state = s.state
 	for _, p := range cfg.Providers {
 		account, err := parts.account(ctx, p)
 		if err != nil {
@@ -272,6 +278,9 @@ func (s *server) close() {
 	if s.replays != nil {
 		s.replays.Stop()
 		s.replays.Wait() // each has its attempt cut short, and its letter to put back
+	}
+	if s.state != nil {
+		s.state.Close()
 	}
 	if err := s.tell.close(); err != nil {
 		s.log.Error("close the webhook's outbox", zap.Error(err))

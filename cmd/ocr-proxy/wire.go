@@ -27,6 +27,7 @@ import (
 	"github.com/ocr-proxy/ocr-proxy/internal/provider"
 	"github.com/ocr-proxy/ocr-proxy/internal/proxy"
 	"github.com/ocr-proxy/ocr-proxy/internal/retry"
+	"github.com/ocr-proxy/ocr-proxy/internal/share"
 	"github.com/ocr-proxy/ocr-proxy/internal/spool"
 	"github.com/ocr-proxy/ocr-proxy/internal/watch"
 	"github.com/ocr-proxy/ocr-proxy/internal/webhook"
@@ -52,7 +53,8 @@ type shared struct {
 	bodies   *spool.Pool
 	maxBody  int64
 	sink     proxy.Sink
-	jobs     *dlq.Store // nil: jobs are not journaled
+	jobs     *dlq.Store   // nil: jobs are not journaled
+	state    *share.Store // nil: nothing is shared with other processes
 	tell     *announcer
 	version  string
 	ending   context.Context //nolint:containedctx // the life of the process
@@ -125,6 +127,7 @@ func (s *shared) account(ctx context.Context, c config.Provider) (*proxy.Account
 	}))
 	hold, permits := c.Breaker.OnOpen == "wait", s.permits(c, kind)
 	queues = pace.NewQueues(c.Name, scopes, queueSettings(c), proxy.CircuitOf(breakers, hold), permits)
+	s.together(c, breakers, queues, permits)
 	s.breakers.Add(breakers)
 	s.queues.Add(queues)
 	return &proxy.Account{

@@ -39,6 +39,7 @@ type Breaker struct {
 
 	inFlight int       // permits not reported yet
 	probes   []*Permit // places taken while half-open, possibly by probes that are lost
+	fleet    *fleet    // nil: acts by itself
 
 	changed chan struct{} // nil while nobody asked
 	events  []func()      // for the observer, in order
@@ -85,7 +86,8 @@ func (b *Breaker) Acquire(c *Caller, waiting bool) (*Permit, error) {
 
 // Wait says how long it takes until an Acquire that is not waiting could
 // succeed: 0 when it could now, and a fraction of a second while all probe
-// places are taken. It changes nothing, so ask it before sleeping.
+// places are taken. It changes no state, so ask it before sleeping; a breaker
+// that acts together with others notes that somebody wants to pass.
 func (b *Breaker) Wait() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -163,8 +165,17 @@ func (b *Breaker) pristine(now time.Time) bool {
 func (b *Breaker) wait(now time.Time, waiting bool) time.Duration {
 	switch b.state {
 	case Open:
-		return max(0, b.settings.probeAfter(waiting)-now.Sub(b.reopened))
+		if left := b.settings.probeAfter(waiting) - now.Sub(b.reopened); left > 0 {
+			return left
+		}
+		if b.ask(now, waiting) {
+			return busyWait
+		}
+		return 0
 	case HalfOpen:
+		if b.ask(now, waiting) {
+			return busyWait
+		}
 		if b.taken(now) < b.settings.places() {
 			return 0
 		}

@@ -69,8 +69,11 @@ func (m *Metrics) Collect(metrics chan<- prometheus.Metric) {
 		}
 		metrics <- prometheus.MustNewConstMetric(m.openSeconds, prometheus.GaugeValue, snapshot.OpenFor.Seconds(), account)
 		metrics <- prometheus.MustNewConstMetric(m.rejected, prometheus.CounterValue, float64(g.rejected.Load()), account)
-		for _, t := range [][2]State{{Closed, Open}, {Open, HalfOpen}, {HalfOpen, Open}, {HalfOpen, Closed}} {
+		for _, t := range [][2]State{{Closed, Open}, {Open, HalfOpen}, {HalfOpen, Open}, {HalfOpen, Closed}, {Open, Closed}} {
 			n := g.transitions[t[0]][t[1]].Load()
+			if n == 0 && t[0] == Open && t[1] == Closed {
+				continue // it takes another process whose probe has succeeded
+			}
 			metrics <- prometheus.MustNewConstMetric(m.transitions, prometheus.CounterValue, float64(n), account, t[0].String(), t[1].String())
 		}
 	}

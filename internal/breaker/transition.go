@@ -2,27 +2,45 @@ package breaker
 
 import "time"
 
-// open starts an open interval; mu is held.
+// open starts an open interval because of what this process has seen; mu is held.
 func (b *Breaker) open(reason Reason) {
-	now := time.Now()
-	again := b.state == HalfOpen
+	now, since, what := time.Now(), b.since, reopened
+	if b.state == Closed {
+		since, what = now, opened
+	}
+	b.fail(reason, since, now)
+	b.happened(what)
+}
+
+// fail starts an open interval, or moves the present one; mu is held.
+func (b *Breaker) fail(reason Reason, since, reopened time.Time) {
+	again := b.state != Closed
 	if !again {
-		b.since = now
 		b.sustained = false
 	}
-	b.reopened = now
+	b.since, b.reopened = since, reopened
 	b.reason = reason
 	b.refused = 0
 	b.run++
-	b.enter(Open)
-	if again && !b.sustained && now.Sub(b.since) > 2*b.settings.ResetTimeout {
+	if b.state != Open {
+		b.enter(Open)
+	} else {
+		b.wake()
+	}
+	if again && !b.sustained && time.Since(b.since) > 2*b.settings.ResetTimeout {
 		b.sustained = true
 		b.tellSustained(b.reason, b.since)
 	}
 }
 
-// close ends an outage and forgets its counts; mu is held.
+// close ends an outage because of what this process has seen; mu is held.
 func (b *Breaker) close() {
+	b.recover()
+	b.happened(closed)
+}
+
+// recover ends an outage and forgets its counts; mu is held.
+func (b *Breaker) recover() {
 	b.enter(Closed)
 	b.reason = ""
 	b.since = time.Time{}

@@ -12,8 +12,12 @@ type Pacer interface {
 	GiveBack(slot uint64, cost int)
 	// Rate is what is known, with times of this process's clock.
 	Rate() Rate
-	// Change applies a pure function. The present is given to it in the clock that the rate is kept by. It may be called several times, on other values.
-	Change(change func(r *Rate, now time.Time))
+	// Throttled tells of a throttle.
+	Throttled(e Evidence)
+	// Pause lets nobody go for so long. A longer pause stays as it is.
+	Pause(length time.Duration)
+	// Resume starts again after an outage, before which the provider took so many calls of this process per second.
+	Resume(accepted float64)
 	// Tune replaces the tuning.
 	Tune(t Tuning)
 }
@@ -35,6 +39,10 @@ func (o *own) GiveBack(_ uint64, cost int) { o.rate.GiveBack(cost) }
 
 func (o *own) Rate() Rate { return o.rate }
 
-func (o *own) Change(change func(r *Rate, now time.Time)) { change(&o.rate, time.Now()) }
+func (o *own) Throttled(e Evidence) { o.rate.Throttled(time.Now(), e, o.tuning) }
+
+func (o *own) Pause(length time.Duration) { o.rate.PauseUntil(time.Now().Add(length)) }
+
+func (o *own) Resume(accepted float64) { o.rate.Resume(time.Now(), accepted, o.tuning) }
 
 func (o *own) Tune(t Tuning) { o.tuning = t }

@@ -13,15 +13,15 @@ const maxJobs = 100_000
 type Permits struct {
 	lease, recovery time.Duration
 
-	mu        sync.Mutex
-	limit     int // from the configuration; 0: none
-	learned   int // from refusals; 0: none
-	changed   time.Time
-	starting  int // calls that may start a job
-	elsewhere int // jobs of other processes
-	open      map[string]time.Time
-	order     []job // by the end of their leases; those that have ended are passed over
-	queues    []*Queue
+	mu       sync.Mutex
+	limit    int // from the configuration; 0: none
+	learned  int // from refusals; 0: none
+	changed  time.Time
+	starting int // calls that may start a job
+	open     map[string]time.Time
+	order    []job // by the end of their leases; those that have ended are passed over
+	queues   []*Queue
+	places   Places // nil: nobody else uses the account
 }
 
 type job struct {
@@ -50,6 +50,9 @@ func (p *Permits) Started(id string) {
 	ends := now.Add(p.lease)
 	p.open[id] = ends
 	p.order = append(p.order, job{id, ends})
+	if p.places != nil {
+		p.places.Started(id, ends)
+	}
 }
 
 // Ended gives back the place of a job, if it has one.
@@ -58,19 +61,11 @@ func (p *Permits) Ended(id string) {
 	_, ok := p.open[id]
 	delete(p.open, id)
 	p.trim()
+	if p.places != nil {
+		p.places.Ended(id)
+	}
 	p.mu.Unlock()
 	if ok {
-		p.tell()
-	}
-}
-
-// Elsewhere tells how many jobs other processes of the account have open.
-func (p *Permits) Elsewhere(n int) {
-	p.mu.Lock()
-	fewer := n < p.elsewhere
-	p.elsewhere = n
-	p.mu.Unlock()
-	if fewer {
 		p.tell()
 	}
 }
@@ -81,7 +76,7 @@ func (p *Permits) Refused() {
 	defer p.mu.Unlock()
 	now := time.Now()
 	p.expire(now)
-	p.learned, p.changed = max(1, len(p.open)+p.elsewhere), now
+	p.learned, p.changed = max(1, p.known()), now
 }
 
 // Open is the number of jobs that are taken to be open, and the limit, 0 for none.
@@ -89,7 +84,7 @@ func (p *Permits) Open() (open, limit int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.expire(time.Now())
-	return len(p.open) + p.elsewhere, p.bound()
+	return len(p.open), p.bound()
 }
 
 // Update replaces the configured limit. What was learned stays.
@@ -117,7 +112,10 @@ func (p *Permits) free(now time.Time) (ok bool, at time.Time) {
 func (p *Permits) look(now time.Time) (ok bool, at time.Time) {
 	p.expire(now)
 	limit := p.bound()
-	used := p.starting + len(p.open) + p.elsewhere
+	if p.together() {
+		return p.lookTogether(now, limit)
+	}
+	used := p.starting + len(p.open)
 	if limit == 0 || used < limit {
 		return true, time.Time{}
 	}
@@ -145,6 +143,9 @@ func (p *Permits) take(now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	ok, _ := p.look(now)
+	if ok && p.together() && p.bound() > 0 {
+		ok = p.places.Take()
+	}
 	if ok {
 		p.starting++
 	}
@@ -156,6 +157,9 @@ func (p *Permits) giveBack() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.starting--
+	if p.places != nil {
+		p.places.Return()
+	}
 }
 
 // tell wakes the queues of the account because a permit may be free.

@@ -2,6 +2,7 @@ package pace
 
 import (
 	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -92,16 +93,78 @@ func TestTheNumberOfJobsIsLearned(t *testing.T) {
 	})
 }
 
+// table is the places of several processes, in one.
+type table struct {
+	taken, ready int
+	full, away   bool
+	mu           sync.Mutex
+	asked        []int // limits
+}
+
+// last is the limit under which a place was last asked for.
+func (p *table) last() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.asked[len(p.asked)-1]
+}
+
+func (p *table) Open() (n int, together bool) { return p.taken, !p.away }
+
+func (p *table) Ready(limit int) (ok, full bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ready == 0 {
+		p.asked = append(p.asked, limit)
+	}
+	return p.ready > 0, p.full
+}
+
+func (p *table) Take() bool {
+	p.ready--
+	return true
+}
+
+func (p *table) Return()                   { p.ready++ }
+func (p *table) Started(string, time.Time) {}
+func (p *table) Ended(string)              {}
+
 func TestOtherProcessesHaveJobsToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, permits := newJobs(t, 3)
-		permits.Elsewhere(3)
+		shared := &table{taken: 2}
+		permits.Share(func(func(), func() []Job) Places { return shared })
 		turn := b.enter(Request{Job: true})
-		require.False(t, b.has(turn))
-		permits.Elsewhere(2)
+		require.False(t, b.has(turn), "there may be room, but a place has to be asked for")
+		require.Equal(t, 3, shared.last())
+		shared.ready = 1
+		permits.tell()
 		require.True(t, b.has(turn))
-		b.enter(Request{Job: true})
-		permits.Update(4)
+		require.Zero(t, shared.ready)
+		turn.Leave()
+		require.Equal(t, 1, shared.ready)
+
+		shared.away = true
+		require.True(t, b.has(b.enter(Request{Job: true})), "alone it is counted here")
+	})
+}
+
+func TestALimitLearnedTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, permits := newJobs(t, 0)
+		shared := &table{taken: 7, full: true}
+		permits.Share(func(func(), func() []Job) Places { return shared })
+		turn := b.enter(Request{Job: true})
+		require.True(t, b.has(turn), "no limit is known")
+		permits.Refused()
+		turn.Done(Other)
+		shared.ready = 0
+		next := b.enter(Request{Job: true})
+		require.False(t, b.has(next))
+		require.Equal(t, 6, shared.last(), "as many as all have open, but for the one that was refused")
+		time.Sleep(10*time.Second + time.Millisecond)
+		synctest.Wait()
+		require.False(t, b.has(next))
+		require.Equal(t, 7, shared.last(), "one more is tried")
 	})
 }
 

@@ -355,8 +355,7 @@ func (q *Queue) look() {
 	switch {
 	case state == Closed && was != Closed:
 		q.probing = false
-		accepted := q.before
-		q.pacer.Change(func(r *Rate, now time.Time) { r.Resume(now, accepted, q.settings.tuning()) })
+		q.pacer.Resume(q.before)
 	case state != Closed && was == Closed:
 		q.before = q.meter.smooth
 		q.probeAt = time.Time{}
@@ -392,7 +391,7 @@ func (q *Queue) Pause(until time.Time) {
 	if length <= 0 {
 		return
 	}
-	q.pacer.Change(func(r *Rate, now time.Time) { r.PauseUntil(now.Add(length)) })
+	q.pacer.Pause(length)
 	q.notePause(now)
 	q.pump(now)
 }

@@ -138,9 +138,7 @@ func (q *Queue) settle(t *Turn, r Result, now time.Time) {
 	case Accepted:
 		q.meter.accepted(now, now.Sub(t.granted), t.cost)
 	case Throttled:
-		e := Evidence{Slot: t.slot, Accepted: q.meter.present(now), Seed: t.seed}
-		tuning := q.settings.tuning()
-		q.pacer.Change(func(r *Rate, now time.Time) { r.Throttled(now, e, tuning) })
+		q.pacer.Throttled(Evidence{Slot: t.slot, Accepted: q.meter.present(now), Seed: t.seed})
 	case Other:
 	}
 }

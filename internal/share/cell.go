@@ -181,10 +181,7 @@ func (c *Cell[T]) take(version string, value T, late bool) {
 		return
 	}
 	c.known, c.version, c.value = true, version, value
-	select {
-	case c.stirred <- struct{}{}:
-	default: // it is known that there is something to look at
-	}
+	stir(c.stirred)
 }
 
 // watched is a cell of any type, as the watching goroutine sees it.
