@@ -185,9 +185,9 @@ func trips(c config.Provider) bool { return c.Breaker.OnThrottle == "trip" }
 // failure says nothing about a rate.
 func learns(c config.Provider) bool { return c.Pacing.Adaptive && c.Pacing.Rate == 0 && !trips(c) }
 
-func queueSettings(c config.Provider) pace.QueueSettings {
+func queueSettings(c config.Provider) pace.Settings {
 	p := c.Pacing
-	return pace.QueueSettings{
+	return pace.Settings{
 		Rate: p.Rate, Burst: p.Burst, MaxInFlight: p.MaxInFlight, Adaptive: learns(c), StartRate: p.StartRate, Recovery: p.Recovery,
 		MaxWaiting: p.MaxWaiting, MaxPause: max(c.Retry.TotalBudget, c.Retry.CapDelay), Smear: smear,
 	}
