@@ -13,7 +13,7 @@ FUZZTIME      ?= 30s
 ROUNDS        ?= 300
 GOLANGCI_LINT ?= golangci-lint
 
-.PHONY: run build test fuzz bench million replay-storm storm crash lint cross interop interop-smoke browser help
+.PHONY: run build test fuzz bench million replay-storm storm crash rules fleet lint cross interop interop-smoke browser help
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -54,6 +54,14 @@ storm: ## an open circuit under 0.6 of the documents per second that a bare loop
 
 crash: ## kill -9 under load ROUNDS times; after each, everything that workers were told of is there
 	$(GO) run ./internal/endure crash -rounds $(ROUNDS)
+
+rules: ## check the alerts for Prometheus and run their tests (promtool is in Debian's package prometheus)
+	promtool check rules deploy/prometheus/*.rules.yaml
+	promtool test rules deploy/prometheus/*_test.yaml
+	$(GO) test -count=1 -run 'Alert|Dashboard' ./config
+
+fleet: ## the program under a fleet and one quota, in scaled real time: tables like the simulation's, and the bars (FLEET=flags)
+	$(GO) run ./internal/fleet $(FLEET)
 
 lint: ## golangci-lint
 	$(GOLANGCI_LINT) run ./...

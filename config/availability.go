@@ -18,8 +18,6 @@ func (c *Config) missing() []feature {
 func (p Provider) missing() []feature {
 	return []feature{
 		{"mode", p.Mode == "observe"},
-		{"fallback", len(p.Fallback) > 0},
-		{"spread", len(p.Spread) > 0},
 		{"clients", p.Clients.TokenFile != ""},
 	}
 }

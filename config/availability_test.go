@@ -20,8 +20,6 @@ func TestFeaturesThatAreNotAvailableYet(t *testing.T) {
 		"providers[0].precheck.enabled":     providers(account("precheck: {enabled: true}")),
 		"providers[0].breaker.on_sustained": providers(account("breaker: {on_sustained: fallback}")),
 		"providers[0].mode":                 providers(account("mode: observe")),
-		"providers[0].fallback":             providers(account("auth: {type: none}, fallback: [b]")),
-		"providers[0].spread":               providers(account("auth: {type: none}, spread: {b: 1}")),
 		"providers[0].clients":              providers(account("clients: {token_file: /tokens}")),
 	} {
 		t.Run(key, func(t *testing.T) {

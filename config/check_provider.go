@@ -138,5 +138,7 @@ func (s scope) route(key string, from Provider, name string) {
 		s.report(key, "must be an account of the same kind")
 	case !s.cfg.Providers[i].Auth.OwnCredential():
 		s.report(key, "that account has auth type passthrough and would be sent the credential of this one; give it a credential of its own")
+	case s.cfg.Providers[i].IdempotencyHeader != from.IdempotencyHeader, s.cfg.Providers[i].IdempotencyQuoted != from.IdempotencyQuoted:
+		s.report(key, "that account has another idempotency_header or idempotency_quoted; give both the same, since a call keeps its token wherever it goes")
 	}
 }

@@ -287,6 +287,7 @@ func TestRoutesNeedCredentialsOfTheirOwn(t *testing.T) {
 		{Name: "c", Kind: "azure", Auth: Auth{Type: "none"}},
 		{Name: "e", Kind: "mistral", Auth: Auth{Type: "none"}},
 		{Name: "f", Kind: "mistral", Auth: Auth{Type: "passthrough"}, Fallback: []string{"e"}},
+		{Name: "g", Kind: "mistral", Auth: Auth{Type: "none"}, IdempotencyHeader: "Idempotency-Key", Fallback: []string{"e"}},
 	}
 	var found problems
 	c := checker{cfg: cfg, found: &found}
@@ -299,7 +300,7 @@ func TestRoutesNeedCredentialsOfTheirOwn(t *testing.T) {
 	}
 	require.Equal(t, []string{
 		"providers[0].fallback[0]", "providers[0].fallback[1]", "providers[0].fallback[2]", "providers[0].fallback[3]",
-		"providers[0].spread.e", "providers[4].auth.type",
+		"providers[0].spread.e", "providers[4].auth.type", "providers[5].fallback[0]",
 	}, keys)
 }
 

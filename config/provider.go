@@ -12,8 +12,8 @@ type Provider struct {
 	Auth              Auth           `mapstructure:"auth"`
 	ReplayAuth        Auth           `mapstructure:"replay_auth"`
 	Mode              string         `mapstructure:"mode" doc:"enforce acts; observe classifies, counts and logs what would be done and changes nothing."`
-	Fallback          []string       `mapstructure:"fallback" doc:"Accounts of the same kind to try when this one is open or exhausted."`
-	Spread            map[string]int `mapstructure:"spread" doc:"Accounts of the same kind that this listener spreads over, with their weights, at least 1. Case is kept."`
+	Fallback          []string       `mapstructure:"fallback" doc:"Accounts of the same kind to ask, in this order, when this one's circuit is open, its attempts or its share of the time are used up, or its quota is. Each has its own credential. Only calls that any account can answer move, and none that may have been done already."`
+	Spread            map[string]int `mapstructure:"spread" doc:"Accounts of the same kind that this listener spreads over, with their weights, at least 1; itself only if it is named. Each has its own credential. Case is kept."`
 	InjectToken       string         `mapstructure:"inject_token" doc:"Idempotency token for job starts that have none: true (one per call), content (one per document and options) or false (none)."`
 	IdempotencyHeader string         `mapstructure:"idempotency_header" doc:"Kind generic: request header that carries an idempotency token, such as Idempotency-Key, for engines that know one. A POST without it gets a token, made as inject_token says, and may then be repeated; without a token an answer that was lost is not asked for again. Empty: none."`
 	IdempotencyQuoted bool           `mapstructure:"idempotency_quoted" doc:"Kind generic: write the token in quotation marks, as the header Idempotency-Key is specified (a structured-field string). false: for engines that compare or check the bare value."`

@@ -183,7 +183,7 @@ func TestREADMEAnswersAreClassifiedAsDocumented(t *testing.T) {
 }
 
 func TestREADMEConfigurationsLoad(t *testing.T) {
-	environ := []string{"AZURE_DOCUMENT_KEY=k", "MISTRAL_API_KEY=k", "OCRSPACE_API_KEY=k", "OPENAI_API_KEY=k"}
+	environ := []string{"AZURE_DOCUMENT_KEY=k", "MISTRAL_API_KEY=k", "OCRSPACE_API_KEY=k", "OPENAI_API_KEY=k", "OTHER_API_KEY=k"}
 	block := regexp.MustCompile("(?s)```yaml\n(.*?)```")
 	loaded := 0
 	for _, path := range pages(t) {

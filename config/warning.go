@@ -18,9 +18,24 @@ func (c *Config) Warnings() []Problem {
 			s.report("auth.type", "AWS SDKs sign the address that they call, which is the proxy's, so that AWS refuses what is passed on; "+
 				"use type sigv4, with which the proxy signs, unless the workers sign for the upstream's host")
 		}
+		s.ownPaths(p)
 	}
 	found.explain(c, nil)
 	return found
+}
+
+// ownPaths warns of calls that another account can hardly answer, because their path names what this one has.
+func (s scope) ownPaths(p Provider) {
+	if p.Kind != "documentai" {
+		return
+	}
+	const same = "paths of this kind name project, location and processor, and go to the other account as they are; they are understood there only if that account may use the very same processor"
+	if len(p.Fallback) > 0 {
+		s.report("fallback", same)
+	}
+	if len(p.Spread) > 0 {
+		s.report("spread", same)
+	}
 }
 
 func (s scope) doubtful(r Retry) {

@@ -28,7 +28,14 @@ func TestWarnings(t *testing.T) {
 			providers(account("kind: textract, auth: {type: passthrough}")),
 			map[string]string{"providers[0].auth.type": "use type sigv4, with which the proxy signs"},
 		},
-		"a key that may pass":                   {providers(account("kind: azure, auth: {type: passthrough}")), nil},
+		"a key that may pass": {providers(account("kind: azure, auth: {type: passthrough}")), nil},
+		"paths of another account": {
+			providers(account("kind: documentai, auth: {type: none}, fallback: [b], spread: {b: 1}")) + `  - {name: b, kind: documentai, auth: {type: none}, listen: "127.0.0.1:8082", upstream: "https://b.example"}`,
+			map[string]string{"providers[0].fallback": "very same processor", "providers[0].spread": "very same processor"},
+		},
+		"an account of the same model elsewhere": {
+			providers(account("kind: vision, auth: {type: none}, fallback: [b]")) + `  - {name: b, kind: vision, auth: {type: none}, listen: "127.0.0.1:8082", upstream: "https://b.example"}`, nil,
+		},
 		"the proxy signs":                       {providers(account("kind: textract, auth: {type: sigv4, region: us-east-1}")), nil},
 		"an operation with a budget of its own": {providers(account("retry: {operations: {ocr: {attempt_timeout: 5m, total_budget: 6m}}}")), nil},
 	} {

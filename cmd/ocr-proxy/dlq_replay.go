@@ -30,7 +30,7 @@ func dlqReplayCommand(shared *dlqFlags) *cobra.Command {
 		Use:   "replay [ID...]",
 		Short: "Have the running proxy send dead letters again",
 		Long: "Has the running proxy send dead letters again: those that are named, else every open one that the filters select, the oldest first.\n" +
-			"The proxy sends them as it sends everything: with its credentials and addresses of today, past its circuit breaker and its gates. A letter that\n" +
+			"The proxy sends them as it sends everything: with its credentials and addresses of today, past its circuit breaker and its queues. A letter that\n" +
 			"succeeds is resolved, its answer kept under results/; one that fails again stays open with a longer history. Each is sent once in a run.\n" +
 			"The command waits while a circuit is open and for the time that a letter is not to be sent before, and says so. It can be stopped and run again at\n" +
 			"any time, also twice at once.\n\n" +

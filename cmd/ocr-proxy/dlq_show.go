@@ -2,10 +2,12 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -116,7 +118,7 @@ func printLetter(w io.Writer, r *dlq.Reader, l dlq.Letter) error {
 	if err := t.flush(); err != nil {
 		return err
 	}
-	return printAttempts(w, l.Attempts)
+	return printAttempts(w, l.Provider, l.Attempts)
 }
 
 func resolutionLine(s *dlq.Resolution) string {
@@ -130,7 +132,7 @@ func resolutionLine(s *dlq.Resolution) string {
 	return line
 }
 
-func printAttempts(w io.Writer, attempts []dlq.Attempt) error {
+func printAttempts(w io.Writer, account string, attempts []dlq.Attempt) error {
 	if len(attempts) == 0 {
 		_, err := io.WriteString(w, "\nno attempt was made\n")
 		return err
@@ -138,10 +140,21 @@ func printAttempts(w io.Writer, attempts []dlq.Attempt) error {
 	if _, err := io.WriteString(w, "\n"); err != nil {
 		return err
 	}
-	g := newGrid("TRY", "STARTED", "WAITED", "FOR", "TOOK", "HTTP", "CLASS", "CODE", "REQUEST ID")
+	head := []string{"TRY", "STARTED", "WAITED", "FOR", "TOOK", "HTTP", "CLASS", "CODE", "REQUEST ID"}
+	moved := slices.ContainsFunc(attempts, func(a dlq.Attempt) bool { return a.Account != "" })
+	if moved {
+		head = append(head, "ACCOUNT")
+	}
+	g := newGrid(head...)
 	for _, a := range attempts {
-		g.add(strconv.Itoa(a.N), when(a.StartedAt), millis(a.WaitedMS), printable(a.WaitSource), millis(a.DurationMS),
-			httpStatus(a.HTTPStatus), printable(a.ErrorClass), short(a.ErrorCode, 40), short(a.UpstreamRequestID, 48))
+		line := []string{
+			strconv.Itoa(a.N), when(a.StartedAt), millis(a.WaitedMS), printable(a.WaitSource), millis(a.DurationMS),
+			httpStatus(a.HTTPStatus), printable(a.ErrorClass), short(a.ErrorCode, 40), short(a.UpstreamRequestID, 48),
+		}
+		if moved {
+			line = append(line, short(cmp.Or(a.Account, account), 24))
+		}
+		g.add(line...)
 	}
 	g.fit(terminalWidth(w), part("STARTED", 11, 20), squeeze("CODE", 20), drop("STARTED"), squeeze("CODE", 12), squeeze("REQUEST ID", 12))
 	return g.write(w)

@@ -114,7 +114,13 @@ func servingKind(t *testing.T, kind, upstream, more string, entry ...string) *pr
 // servingIn runs the proxy in an environment.
 func servingIn(t *testing.T, environ []string, kind, upstream, more string, entry ...string) *proxyProcess {
 	t.Helper()
-	p := &proxyProcess{t: t, log: newLogLines(), letters: filepath.Join(t.TempDir(), "letters"), ended: make(chan int, 1)}
+	return servingFrom(t, filepath.Join(t.TempDir(), "letters"), environ, kind, upstream, more, entry...)
+}
+
+// servingFrom runs the proxy over a folder of letters that may have something in it.
+func servingFrom(t *testing.T, folder string, environ []string, kind, upstream, more string, entry ...string) *proxyProcess {
+	t.Helper()
+	p := &proxyProcess{t: t, log: newLogLines(), letters: folder, ended: make(chan int, 1)}
 	letters := ""
 	if rest, ok := strings.CutPrefix(more, "dead_letters: "); ok { // further keys of what is here already
 		letters, more, _ = strings.Cut(rest, "\n")

@@ -163,6 +163,9 @@ func open(ctx context.Context, cfg *config.Config, environ []string, log *zap.Lo
 		}
 		s.servers = append(s.servers, b)
 	}
+	if err = group(cfg.Providers, s.accounts); err != nil {
+		return nil, err
+	}
 	letters, err := dlq.View(cfg.DeadLetters.Dir)
 	if err != nil {
 		return nil, err

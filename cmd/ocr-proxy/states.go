@@ -5,6 +5,7 @@ import (
 
 	"github.com/ocr-proxy/ocr-proxy/internal/admin"
 	"github.com/ocr-proxy/ocr-proxy/internal/classify"
+	"github.com/ocr-proxy/ocr-proxy/internal/pace"
 	"github.com/ocr-proxy/ocr-proxy/internal/watch"
 )
 
@@ -13,19 +14,35 @@ func (s *server) states() []admin.Account {
 	all := make([]admin.Account, 0, len(s.accounts))
 	for _, a := range s.accounts {
 		circuit := a.Breakers.Snapshot()
-		paused := map[string]float64{}
+		paused, waiting := map[string]float64{}, map[string]admin.Queue{}
 		for _, scope := range a.Queues.Scopes() {
-			if left := a.Queues.For(scope).Remaining(); left > 0 {
-				paused[scope] = left.Seconds()
+			q, shown := queueState(a.Queues.For(scope).Snapshot())
+			if q.PausedSeconds > 0 {
+				paused[scope] = q.PausedSeconds
+			}
+			if shown {
+				waiting[scope] = q
 			}
 		}
+		open, limit := a.Permits.Open()
 		all = append(all, admin.Account{
 			Name: a.Name, Kind: a.Provider.Name, Upstream: a.Upstream.Redacted(), InFlight: a.Purse.InProgress(),
 			Breaker: admin.Breaker{State: circuit.State.String(), Reason: string(circuit.Reason), OpenSeconds: circuit.OpenFor.Seconds()},
-			Paused:  paused, LastHour: lastHour(a.Watch.Hour()), Minutes: a.Watch.Minutes(),
+			Paused:  paused, Queue: waiting, Jobs: admin.Jobs{Open: open, Limit: limit}, LastHour: lastHour(a.Watch.Hour()), Minutes: a.Watch.Minutes(),
 		})
 	}
 	return all
+}
+
+// queueState shows a queue, or says that there is nothing to show: nobody has come, and nothing was learned. That a circuit is open, or was, is
+// told of the account; here it matters to those that wait.
+func queueState(s pace.Snapshot) (q admin.Queue, shown bool) {
+	q = admin.Queue{
+		Waiting:  admin.Waiting{High: s.Waiting[pace.High], Normal: s.Waiting[pace.Normal], Low: s.Waiting[pace.Low]},
+		InFlight: s.InFlight, Rate: s.Rate, Learned: s.Learned,
+		PausedSeconds: s.Paused.Seconds(), Held: s.Held, OldestWaitSeconds: s.Oldest.Seconds(),
+	}
+	return q, q.Waiting.All() > 0 || q.InFlight > 0 || q.Learned || q.PausedSeconds > 0
 }
 
 func lastHour(m watch.Minute) admin.Hour {

@@ -8,7 +8,9 @@ import (
 	"hash/maphash"
 	"io"
 	"log"
+	"maps"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -138,6 +140,32 @@ func (s *shared) account(ctx context.Context, c config.Provider) (*proxy.Account
 	}, nil
 }
 
+// group tells each account, before it serves, which others its calls may go to. The accounts are those of the entries, in their order.
+func group(entries []config.Provider, accounts []*proxy.Account) error {
+	named := make(map[string]*proxy.Account, len(accounts))
+	for _, a := range accounts {
+		named[a.Name] = a
+	}
+	for i, c := range entries {
+		if len(c.Fallback)+len(c.Spread) == 0 {
+			continue
+		}
+		var shares []proxy.Share
+		for _, name := range slices.Sorted(maps.Keys(c.Spread)) {
+			shares = append(shares, proxy.Share{Account: named[name], Weight: c.Spread[name]})
+		}
+		var fallback []*proxy.Account
+		for _, name := range c.Fallback {
+			fallback = append(fallback, named[name])
+		}
+		var err error
+		if accounts[i].Group, err = proxy.NewGroup(accounts[i], shares, fallback); err != nil {
+			return fmt.Errorf("provider %s: fallback and spread: %w", c.Name, err)
+		}
+	}
+	return nil
+}
+
 // permits bound the open jobs of an account. Those that were open when the last process ended are open still.
 func (s *shared) permits(c config.Provider, kind *provider.Provider) *pace.Permits {
 	lease := proxy.JobsRun(kind)
@@ -157,9 +185,9 @@ func trips(c config.Provider) bool { return c.Breaker.OnThrottle == "trip" }
 // failure says nothing about a rate.
 func learns(c config.Provider) bool { return c.Pacing.Adaptive && c.Pacing.Rate == 0 && !trips(c) }
 
-func queueSettings(c config.Provider) pace.QueueSettings {
+func queueSettings(c config.Provider) pace.Settings {
 	p := c.Pacing
-	return pace.QueueSettings{
+	return pace.Settings{
 		Rate: p.Rate, Burst: p.Burst, MaxInFlight: p.MaxInFlight, Adaptive: learns(c), StartRate: p.StartRate, Recovery: p.Recovery,
 		MaxWaiting: p.MaxWaiting, MaxPause: max(c.Retry.TotalBudget, c.Retry.CapDelay), Smear: smear,
 	}

@@ -190,7 +190,7 @@ func TestWhatQueuesAreToldOfTheConfiguration(t *testing.T) {
 		c.change(&p)
 		s := queueSettings(p)
 		require.Equal(t, c.learns, s.Adaptive, name)
-		require.Equal(t, p.Pacing.Rate, s.Rate, name)
+		require.InDelta(t, p.Pacing.Rate, s.Rate, 0, name)
 		require.Equal(t, 10000, s.MaxWaiting)
 		require.Equal(t, 90*time.Second, s.MaxPause)
 	}

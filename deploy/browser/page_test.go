@@ -1,10 +1,13 @@
 package browser
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -75,6 +78,45 @@ func TestALetterIsResolvedByClicking(t *testing.T) {
 			b.click("dialog button", "Cancel")
 			require.Len(t, p.letters(t, ""), 1, "cancelling does nothing")
 		})
+	}
+}
+
+func TestWhoWaitsIsShown(t *testing.T) {
+	e := newEngine(t, 200, `{"text":"read"}`)
+	p := startProxy(t, account{"engine", "generic", e.URL, "auth: {type: none}, pacing: {rate: 0.01}, retry: {total_budget: 1h}"})
+	ctx, hangUp := context.WithCancel(t.Context())
+	var workers sync.WaitGroup
+	t.Cleanup(func() { hangUp(); workers.Wait() })
+	for _, priority := range []string{"normal", "high", "normal", "low", "high"} {
+		workers.Go(func() {
+			r, _ := http.NewRequestWithContext(ctx, http.MethodPost, p.listen["engine"]+"/read", strings.NewReader(`{}`))
+			r.Header.Set("Ocr-Proxy-Priority", priority)
+			if got, err := http.DefaultClient.Do(r); err == nil {
+				got.Body.Close()
+			}
+		})
+	}
+	for _, width := range []int64{desk, phone} {
+		b := open(t, p, width)
+		eventually(t, "four wait", func() bool {
+			b.visit("/")
+			return strings.Contains(js[string](b, `document.querySelector(".card").innerText`), "4 waiting")
+		})
+		b.shows(".queue", "0.01/s")
+		b.fits()
+		b.shoot("waiting")
+	}
+	var state struct {
+		Providers []struct {
+			Queue map[string]struct {
+				Waiting map[string]int
+			}
+		}
+	}
+	getJSON(t, p.admin+"/api/v1/providers", &state)
+	require.Len(t, state.Providers[0].Queue, 1)
+	for _, q := range state.Providers[0].Queue {
+		require.Equal(t, 4, q.Waiting["high"]+q.Waiting["normal"]+q.Waiting["low"])
 	}
 }
 

@@ -30,7 +30,9 @@ type Account struct {
 	Upstream string             `json:"upstream"`
 	InFlight int64              `json:"in_flight"`
 	Breaker  Breaker            `json:"breaker"`
-	Paused   map[string]float64 `json:"paused_seconds"` // by operation; empty when nothing is held
+	Paused   map[string]float64 `json:"paused_seconds"` // by operation; empty when nothing is paused
+	Queue    map[string]Queue   `json:"queue"`          // by operation; without those of which there is nothing to say
+	Jobs     Jobs               `json:"jobs"`
 	LastHour Hour               `json:"last_hour"`
 	Minutes  []watch.Minute     `json:"-"` // of the last hour, for the page
 }

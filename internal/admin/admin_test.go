@@ -35,7 +35,10 @@ func options(t *testing.T) Options {
 	return Options{
 		Gatherer: registry, Ready: func() bool { return true }, Quit: func() {}, Listen: loopback, LettersDir: dir, Letters: store, Log: zap.NewNop(),
 		Accounts: func() []Account {
-			return []Account{{Name: "acct", Kind: "textract", Upstream: "https://up.example", InFlight: 2, Breaker: Breaker{State: "open", Reason: "failures", OpenSeconds: 1.5}, Paused: map[string]float64{"op": 3}, LastHour: Hour{Attempts: map[string]int{"throttle": 2}}}}
+			return []Account{{
+				Name: "acct", Kind: "textract", Upstream: "https://up.example", InFlight: 2, Breaker: Breaker{State: "open", Reason: "failures", OpenSeconds: 1.5}, Paused: map[string]float64{"op": 3},
+				Queue: map[string]Queue{"op": {Waiting: Waiting{High: 3, Normal: 8, Low: 1}, InFlight: 2, Rate: 21.7, Learned: true, PausedSeconds: 3, Held: true, OldestWaitSeconds: 4.2}}, Jobs: Jobs{Open: 4, Limit: 8}, LastHour: Hour{Attempts: map[string]int{"throttle": 2}},
+			}}
 		},
 	}
 }
@@ -98,7 +101,8 @@ func TestAccounts(t *testing.T) {
 	require.Equal(t, "application/json", w.Header().Get("Content-Type"))
 	require.Equal(t, "no-store", w.Header().Get("Cache-Control"))
 	require.JSONEq(t, `{"providers":[{"name":"acct","kind":"textract","upstream":"https://up.example","in_flight":2,
-		"breaker":{"state":"open","reason":"failures","open_seconds":1.5},"paused_seconds":{"op":3},"last_hour":{"requests":0,"dead_lettered":0,"attempts":{"throttle":2}}}]}`, w.Body.String())
+		"breaker":{"state":"open","reason":"failures","open_seconds":1.5},"paused_seconds":{"op":3},
+		"queue":{"op":{"waiting":{"high":3,"normal":8,"low":1},"in_flight":2,"rate":21.7,"learned":true,"paused_seconds":3,"held":true,"oldest_wait_seconds":4.2}},"jobs":{"open":4,"limit":8},"last_hour":{"requests":0,"dead_lettered":0,"attempts":{"throttle":2}}}]}`, w.Body.String())
 }
 
 func TestQuit(t *testing.T) {

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -324,11 +325,12 @@ func undescribed(all map[string]any, schema, value any, at string) (missing []st
 	case map[string]any:
 		properties, _ := s["properties"].(map[string]any)
 		for name, member := range v {
-			if _, open := s["additionalProperties"]; properties[name] == nil && !open {
+			described := cmp.Or(properties[name], s["additionalProperties"])
+			if described == nil || described == false {
 				missing = append(missing, at+"."+name)
 				continue
 			}
-			missing = append(missing, undescribed(all, properties[name], member, at+"."+name)...)
+			missing = append(missing, undescribed(all, described, member, at+"."+name)...)
 		}
 	case []any:
 		for i, item := range v {

@@ -78,7 +78,9 @@ type frame struct{ Title, Here, Problem string }
 type accountView struct {
 	Account
 	OpenFor string
-	Held    []string
+	Pauses  []string
+	Queues  []queueLine
+	JobText string
 	Chart   chart
 	Calls   int
 	Share   string
@@ -97,7 +99,7 @@ func (p *pages) overview(w http.ResponseWriter, _ *http.Request) {
 		Groups   []groupView
 	}{frame: frame{Title: "Accounts", Here: "accounts"}}
 	for _, a := range p.accounts() {
-		v := accountView{Account: a, Chart: newChart(a.Minutes)}
+		v := accountView{Account: a, Chart: newChart(a.Minutes), Queues: queueLines(a.Queue), JobText: jobsText(a.Jobs)}
 		for _, m := range a.Minutes {
 			v.Calls += m.Answers()
 		}
@@ -105,9 +107,9 @@ func (p *pages) overview(w http.ResponseWriter, _ *http.Request) {
 			v.OpenFor = seconds(a.Breaker.OpenSeconds)
 		}
 		for operation, left := range a.Paused {
-			v.Held = append(v.Held, operation+" held for "+seconds(left))
+			v.Pauses = append(v.Pauses, operation+" paused for "+seconds(left))
 		}
-		slices.Sort(v.Held)
+		slices.Sort(v.Pauses)
 		if a.LastHour.DeadLettered > 0 {
 			v.Share = strconv.FormatFloat(100*float64(a.LastHour.DeadLettered)/float64(max(1, a.LastHour.Requests)), 'f', 1, 64) + " %"
 		}

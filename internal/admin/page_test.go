@@ -71,7 +71,7 @@ func TestTheFirstPage(t *testing.T) {
 	t.Parallel()
 	o, _ := withLetters(t, 3)
 	text := look(t, o, "/", http.StatusOK)
-	for _, want := range []string{"acct", "circuit open for 2s (failures)", "op held for 3s", "2 in progress", "https://up.example", `href="/letters?provider=acct"`} {
+	for _, want := range []string{"acct", "circuit open for 2s (failures)", "op paused for 3s", "2 in progress", "https://up.example", `href="/letters?provider=acct"`} {
 		require.Contains(t, text, want)
 	}
 	require.Contains(t, text, `href="/letters?class=permanent&amp;code=code-1&amp;outcome=permanent&amp;provider=b"`, "a group leads to its letters")

@@ -32,7 +32,7 @@ func life(l dlq.Letter) []moment {
 		}
 		all = append(all, moment{
 			At: a.StartedAt, Style: "attempt", Head: "attempt " + strconv.Itoa(a.N) + ", " + status(a.HTTPStatus), Class: a.ErrorClass, Spans: true,
-			Text: some(a.ErrorCode, "took "+length(a.DurationMS), prefixed("provider's id ", a.UpstreamRequestID)),
+			Text: some(prefixed("at account ", a.Account), a.ErrorCode, "took "+length(a.DurationMS), prefixed("provider's id ", a.UpstreamRequestID)),
 		})
 	}
 	place(all, l.Attempts)

@@ -45,3 +45,31 @@ func TestNewsTellsEachChangeOfABreakerOnce(t *testing.T) {
 	w.news(opened, opened)
 	require.Empty(t, out.String())
 }
+
+func TestQueuesAreToldOfOnlyWhereAThrottleTaughtThem(t *testing.T) {
+	const throttled, limited = `ocrproxy_throttles_total{provider="textract",operation="op"} 1
+`, `ocrproxy_pacing_rate{provider="textract",operation="op"} 2.54
+`
+	const waiting, paused = `ocrproxy_queue_depth{provider="textract",priority="normal"} 5
+`, `ocrproxy_throttle_pause_seconds{provider="textract",operation="op"} 1
+`
+	for text, want := range map[string]string{
+		limited + waiting:                      "", // a circuit that has closed again
+		throttled + waiting:                    "",
+		throttled + limited:                    "",
+		throttled + paused + waiting:           ", textract paused",
+		throttled + limited + waiting:          ", textract 2.5/s (5 wait)",
+		throttled + limited + waiting + paused: ", textract paused (5 wait)",
+	} {
+		require.Equal(t, "retries 0, dead letters 0"+want, status(parse(t, text)), text)
+	}
+	var out bytes.Buffer
+	w := &watcher{display: newDisplay(&out, false, 20)}
+	learned := parse(t, throttled+limited)
+	w.news(parse(t, limited), parse(t, limited))
+	w.news(nil, parse(t, limited))
+	require.Empty(t, out.String())
+	w.news(parse(t, limited), learned)
+	w.news(learned, learned)
+	require.Equal(t, "   0.0s  textract: from now on its documents wait in a queue, which lets them go at 2.5 calls/s to begin with\n", out.String())
+}

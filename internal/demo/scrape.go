@@ -76,6 +76,16 @@ func (s scrape) observed(name string, l labels) float64 {
 	return total
 }
 
+// rate is the number of calls per second that the queues of an account let go, 0 when nothing limits them.
+func (s scrape) rate(account string) float64 {
+	return s.value("pacing_rate", labels{"provider": account})
+}
+
+// paced reports whether an account's throttles have taught a rate. A circuit that has closed again limits it, too, for a moment.
+func (s scrape) paced(account string) bool {
+	return s.rate(account) > 0 && s.sum("throttles_total", labels{"provider": account}) > 0
+}
+
 // breaker is the state of an account's circuit; empty before the first scrape.
 func (s scrape) breaker(account string) string {
 	for _, state := range []string{"closed", "open", "half_open"} {

@@ -60,9 +60,12 @@ func (w *watcher) watch(ctx context.Context) {
 	}
 }
 
-// news tells what the breakers did between two looks.
+// news tells what the queues and the breakers did between two looks.
 func (w *watcher) news(before, now scrape) {
 	for _, account := range accounts() {
+		if now.paced(account) && !before.paced(account) {
+			w.display.say("%s: from now on its documents wait in a queue, which lets them go at %.1f calls/s to begin with", account, now.rate(account))
+		}
 		happened := func(from, to string) bool {
 			by := labels{"provider": account, "from": from, "to": to}
 			return now.sum("breaker_transitions_total", by) > before.sum("breaker_transitions_total", by)
@@ -88,7 +91,13 @@ func status(s scrape) string {
 		if state := s.breaker(account); state != "closed" && state != "" {
 			fmt.Fprintf(&line, ", %s %s", account, state)
 		}
-		if s.value("throttle_pause_seconds", labels{"provider": account}) > 0 {
+		waiting := s.sum("queue_depth", labels{"provider": account})
+		switch paused := s.value("throttle_pause_seconds", labels{"provider": account}) > 0; {
+		case s.paced(account) && waiting > 0 && paused:
+			fmt.Fprintf(&line, ", %s paused (%d wait)", account, waiting)
+		case s.paced(account) && waiting > 0:
+			fmt.Fprintf(&line, ", %s %.1f/s (%d wait)", account, s.rate(account), waiting)
+		case paused:
 			fmt.Fprintf(&line, ", %s paused", account)
 		}
 	}

@@ -103,6 +103,10 @@ type Attempt struct {
 	WaitSource string `json:"wait_source"`
 	// UpstreamRequestID is the provider's name for the try, or empty.
 	UpstreamRequestID string `json:"upstream_request_id"`
+	// Account is the account that was asked; empty when it is the letter's own.
+	Account string `json:"account,omitempty"`
+	// Ambiguous says that the provider may have done the work of this try.
+	Ambiguous bool `json:"ambiguous,omitempty"`
 }
 
 // Request is what is needed, beside the payload, to send a request again.

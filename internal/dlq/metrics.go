@@ -70,7 +70,7 @@ func (m *metrics) countWritten(e *Envelope) {
 type stateCollector struct {
 	store               *Store
 	open, bytes, oldest *prometheus.Desc
-	unread              *prometheus.Desc
+	unread, limit       *prometheus.Desc
 }
 
 func newStateCollector(s *Store) *stateCollector {
@@ -78,6 +78,7 @@ func newStateCollector(s *Store) *stateCollector {
 		store:  s,
 		open:   prometheus.NewDesc("ocrproxy_dead_letters_open", "Dead letters that wait for somebody.", []string{"provider", "outcome"}, nil),
 		bytes:  prometheus.NewDesc("ocrproxy_dead_letters_bytes", "Size of all dead letters, payloads and results in bytes.", nil, nil),
+		limit:  prometheus.NewDesc("ocrproxy_dead_letters_limit_bytes", "Size of the store beyond which new dead letters are dropped, 0 when there is none.", nil, nil),
 		oldest: prometheus.NewDesc("ocrproxy_dead_letters_oldest_open_seconds", "Seconds since the first attempt of the oldest open dead letter, 0 when there is none.", nil, nil),
 		unread: prometheus.NewDesc("ocrproxy_dead_letters_unread", "Open dead letters that cannot be read now and are not among those counted as open.", nil, nil),
 	}
@@ -87,6 +88,7 @@ func newStateCollector(s *Store) *stateCollector {
 func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- c.open
 	ch <- c.bytes
+	ch <- c.limit
 	ch <- c.oldest
 	ch <- c.unread
 }
@@ -94,6 +96,7 @@ func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements [prometheus.Collector].
 func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 	c.store.reconcile()
+	ch <- prometheus.MustNewConstMetric(c.limit, prometheus.GaugeValue, float64(c.store.usage.limit))
 	if c.store.usage.isTold() {
 		ch <- prometheus.MustNewConstMetric(c.bytes, prometheus.GaugeValue, float64(c.store.usage.bytes()))
 	}

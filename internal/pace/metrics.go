@@ -46,7 +46,7 @@ type shown interface {
 
 // Metrics shows queues to Prometheus. Everything is read when it is scraped.
 type Metrics struct {
-	depth, wait, pause, rate *prometheus.Desc
+	depth, wait, oldest, jobs, pause, rate *prometheus.Desc
 
 	mu       sync.Mutex
 	accounts map[string]shown
@@ -60,6 +60,9 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		depth:    prometheus.NewDesc("ocrproxy_queue_depth", "Requests that wait for their turn.", []string{"provider", "priority"}, nil),
 		wait: prometheus.NewDesc("ocrproxy_queue_wait_seconds", "How long requests have waited for the turns that came.",
 			[]string{"provider", "priority"}, nil),
+		oldest: prometheus.NewDesc("ocrproxy_queue_oldest_seconds", "How long the request that has waited longest for its turn waits now, 0 if none does.",
+			[]string{"provider"}, nil),
+		jobs: prometheus.NewDesc("ocrproxy_jobs_limit", "Jobs that may be open at the provider, 0 if no limit is set or known.", []string{"provider"}, nil),
 		pause: prometheus.NewDesc("ocrproxy_throttle_pause_seconds",
 			"How much longer requests are held back after a throttled one, 0 if they are not.", []string{"provider", "operation"}, nil),
 		rate: prometheus.NewDesc("ocrproxy_pacing_rate", "Calls per second that are let go, 0 if nothing limits them.",
@@ -86,7 +89,7 @@ func (m *Metrics) Remove(account string) {
 
 // Describe implements prometheus.Collector.
 func (m *Metrics) Describe(descs chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{m.depth, m.wait, m.pause, m.rate} {
+	for _, d := range []*prometheus.Desc{m.depth, m.wait, m.oldest, m.jobs, m.pause, m.rate} {
 		descs <- d
 	}
 }
@@ -104,12 +107,16 @@ func (m *Metrics) Collect(metrics chan<- prometheus.Metric) {
 func (q *Queues) collect(m *Metrics, metrics chan<- prometheus.Metric) {
 	var depth [3]int
 	var all waits
+	var oldest time.Time
 	for scope, queue := range q.scopes {
 		queue.mu.Lock()
 		for p, n := range queue.flows.waiting {
 			depth[p] += n
 		}
 		all.add(&queue.waits)
+		if first := queue.flows.oldest(); !first.IsZero() && (oldest.IsZero() || first.Before(oldest)) {
+			oldest = first
+		}
 		rate := queue.pacer.Rate()
 		limit := rate.PerSecond(queue.settings.tuning())
 		queue.mu.Unlock()
@@ -128,4 +135,13 @@ func (q *Queues) collect(m *Metrics, metrics chan<- prometheus.Metric) {
 		}
 		metrics <- prometheus.MustNewConstHistogram(m.wait, count, all[p].sum.Seconds(), buckets, q.account, p.String())
 	}
+	longest, jobs := time.Duration(0), 0
+	if !oldest.IsZero() {
+		longest = time.Since(oldest)
+	}
+	if p := q.scopes[otherScope].permits; p != nil { // all scopes have the same
+		_, jobs = p.Open()
+	}
+	metrics <- prometheus.MustNewConstMetric(m.oldest, prometheus.GaugeValue, longest.Seconds(), q.account)
+	metrics <- prometheus.MustNewConstMetric(m.jobs, prometheus.GaugeValue, float64(jobs), q.account)
 }

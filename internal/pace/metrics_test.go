@@ -15,7 +15,7 @@ func TestQueueMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reg := prometheus.NewPedanticRegistry()
 		m := NewMetrics(reg)
-		qs := NewQueues("acct", []string{"submit"}, Settings{Rate: 10}, nil, nil)
+		qs := NewQueues("acct", []string{"submit"}, Settings{Rate: 10}, nil, NewPermits(7, time.Hour, time.Second))
 		m.Add(qs)
 		m.Add(NewQueues("gone", []string{"submit"}, Settings{}, nil, nil))
 		m.Remove("gone")
@@ -29,6 +29,8 @@ func TestQueueMetrics(t *testing.T) {
 			"ocrproxy_queue_depth high acct": 0, "ocrproxy_queue_depth normal acct": 0, "ocrproxy_queue_depth low acct": 1,
 			"ocrproxy_queue_wait_seconds high acct": 0, "ocrproxy_queue_wait_seconds normal acct": 1, "ocrproxy_queue_wait_seconds low acct": 1,
 			"ocrproxy_queue_wait_seconds sum high acct": 0, "ocrproxy_queue_wait_seconds sum normal acct": 0, "ocrproxy_queue_wait_seconds sum low acct": 0.1,
+			"ocrproxy_queue_oldest_seconds acct":            0.15,
+			"ocrproxy_jobs_limit acct":                      7,
 			"ocrproxy_throttle_pause_seconds submit acct":   0,
 			"ocrproxy_throttle_pause_seconds other acct":    1.85,
 			"ocrproxy_pacing_rate submit acct":              10,

@@ -74,6 +74,7 @@ type Snapshot struct {
 	Waiting  map[Priority]int
 	InFlight int
 	Rate     float64       // calls, or pages, per second; 0: nothing limits it
+	Learned  bool          // the rate was learned from throttles; else it is fixed, or that of a restart after an outage
 	Paused   time.Duration // left
 	Held     bool          // by an open circuit
 	Oldest   time.Duration // that somebody has waited
@@ -435,13 +436,16 @@ func (q *Queue) Snapshot() Snapshot {
 	rate := q.pacer.Rate()
 	s := Snapshot{
 		Waiting: make(map[Priority]int, len(q.flows.waiting)), InFlight: q.inFlight,
-		Rate: rate.PerSecond(q.settings.tuning()), Paused: max(0, rate.Pause.Sub(now)), Held: q.state == Holding,
+		Rate: rate.PerSecond(q.settings.tuning()), Learned: rate.Learned(q.settings.tuning()), Paused: max(0, rate.Pause.Sub(now)), Held: q.state == Holding,
 	}
 	for _, p := range Priorities() {
 		s.Waiting[p] = q.flows.waiting[p]
 	}
-	if first := q.flows.oldest(); !first.IsZero() {
+	switch first := q.flows.oldest(); {
+	case !first.IsZero():
 		s.Oldest = now.Sub(first)
+	case rate.Loose:
+		s.Rate = 0 // it binds a crowd, and whoever comes alone ends it
 	}
 	return s
 }

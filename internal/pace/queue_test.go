@@ -101,6 +101,7 @@ func TestFixedRate(t *testing.T) {
 		require.Equal(t, []time.Duration{0, 0, 0, 100 * ms, 200 * ms, 300 * ms}, came)
 		turns[5].Done(Throttled)
 		require.InDelta(t, 10, b.q.Snapshot().Rate, 0, "nothing is learned")
+		require.False(t, b.q.Snapshot().Learned)
 	})
 }
 
@@ -338,6 +339,7 @@ func TestAnOpenCircuitLetsOneProbeOutAtATime(t *testing.T) {
 		third.Done(Accepted)
 		got := b.q.Snapshot()
 		require.InDelta(t, 1, got.Rate, 0.01, "half the rate of the start, where nothing is known")
+		require.False(t, got.Learned, "no throttle taught it")
 		require.Equal(t, 1, got.InFlight)
 		time.Sleep(10 * time.Second)
 		got = b.q.Snapshot()
@@ -409,6 +411,7 @@ func TestTheFirstThrottleBringsTheRateThatWasAccepted(t *testing.T) {
 		}
 		b.throttle()
 		require.InDelta(t, 18, b.q.Snapshot().Rate, 1.5, "0.9 of 20 per second")
+		require.True(t, b.q.Snapshot().Learned)
 		wg.Wait()
 
 		b = newBench(t, usual())
@@ -480,4 +483,29 @@ func BenchmarkGrantBesideTenThousand(b *testing.B) {
 		_ = q.Enter(&turns[i%len(turns)], Request{}) // measured with its wait in line, since the flow is the last
 		turns[i%len(turns)].Leave()
 	}
+}
+
+func TestAfterAnOutageNothingLimitsAnOperationThatNobodyAsksFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		state := Holding
+		qs := NewQueues("acct", nil, usual(), func() (CircuitState, time.Duration) { return state, 0 }, nil)
+		b := &bench{t, qs.For("other"), qs, time.Now()}
+		qs.CircuitChanged()
+		state = Closed
+		qs.CircuitChanged()
+		require.Zero(t, b.q.Snapshot().Rate)
+		require.True(t, b.has(b.enter(Request{})))
+		require.True(t, b.has(b.enter(Request{})), "and so it is")
+
+		state = Holding
+		qs.CircuitChanged()
+		for range 4 {
+			b.enter(Request{})
+		}
+		state = Closed
+		qs.CircuitChanged()
+		require.Positive(t, b.q.Snapshot().Rate, "a crowd is let out slowly")
+		time.Sleep(time.Minute)
+		require.Zero(t, b.q.Snapshot().Rate)
+	})
 }

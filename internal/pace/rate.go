@@ -65,6 +65,9 @@ func (r *Rate) PerSecond(t Tuning) float64 {
 	return r.Limit
 }
 
+// Learned reports whether the rate in force was learned from throttles.
+func (r *Rate) Learned(t Tuning) bool { return t.Rate <= 0 && r.PerSecond(t) > 0 && !r.Loose }
+
 // credit is how much may go at once above the rate.
 func credit(t Tuning) float64 {
 	if t.Rate > 0 {

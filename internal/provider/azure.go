@@ -17,6 +17,7 @@ func azure() *Provider {
 	return &Provider{
 		Name:       "azure",
 		Operations: operations(routes),
+		Portable:   []string{"analyze", "analyzeBatch", "classify", "classifyBatch", "read", "analyzeImage", "ocr"},
 		Operation:  recogniser(routes),
 		// Batches name a container and a list of files, which no single reference stands for: their document is the whole body.
 		Layout: fingerprint.Layout{

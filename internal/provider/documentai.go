@@ -15,6 +15,7 @@ func documentai() *Provider {
 	return &Provider{
 		Name:       "documentai",
 		Operations: operations(routes),
+		Portable:   []string{"process", "batchProcess"},
 		Operation:  recogniser(routes),
 		Layout: fingerprint.Layout{
 			Inline: []string{"rawDocument.content", "raw_document.content", "inlineDocument.content", "inline_document.content"},

@@ -16,6 +16,7 @@ func generic() *Provider {
 			op.Repeat = Always // self-hosted engines read a document and forget it; `ambiguous: never` says otherwise
 			return op
 		},
+		Portable: []string{Other},
 		Layout: fingerprint.Layout{
 			Inline: []string{"document", "image", "file", "base64", "content", "data"},
 			Refs:   []string{"url", "document_url", "image_url"},

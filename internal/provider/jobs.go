@@ -21,6 +21,8 @@ type Jobs struct {
 	Polls []string
 	// Drops are the operations that make the provider forget a job; nil: there is none.
 	Drops []string
+	// Parts are the operations that are about one job in another way: that fetch a part of its result, or break it off; nil: there is none.
+	Parts []string
 	// Lives is how long after its start a job can be asked for.
 	Lives time.Duration
 	// Runs is how long after its start a job of which nobody has heard the end is taken to be running still. A worker that never asks for its
@@ -30,7 +32,7 @@ type Jobs struct {
 	TooMany []string
 	// Started reads the job's id out of a good answer to a start; "": there is none.
 	Started func(h http.Header, body []byte) string
-	// Asked reads the job's id out of a call that polls or drops it, given the call's address and its body; "": there is none.
+	// Asked reads the job's id out of a call that polls or drops it, or is about it in another way, given the call's address and its body; "": there is none.
 	Asked func(u *url.URL, body []byte) string
 	// Serves reports whether a call that polls or drops is one for the jobs of a start, which others do not know; nil: every one is.
 	Serves func(poll, start string) bool
@@ -74,6 +76,7 @@ func azureJobs() *Jobs {
 		Starts: []string{"analyze", "analyzeBatch", "classify", "classifyBatch", "read"},
 		Polls:  []string{"getAnalyzeResult", "getAnalyzeBatchResult", "getClassifyResult", "getClassifyBatchResult", "getReadResult"},
 		Drops:  []string{"deleteAnalyzeResult", "deleteAnalyzeBatchResult"},
+		Parts:  []string{"getAnalyzeResultPdf", "getAnalyzeResultFigure"},
 		Lives:  day,
 		Runs:   time.Hour,
 		Started: func(h http.Header, _ []byte) string {
@@ -83,7 +86,7 @@ func azureJobs() *Jobs {
 			}
 			return lastSegment(u)
 		},
-		Asked: func(u *url.URL, _ []byte) string { return lastSegment(u) },
+		Asked: func(u *url.URL, _ []byte) string { return segmentAfter(u, "analyzeResults", "analyzeBatchResults") }, // figures lie below it
 		Watch: []string{"status"},
 		Ended: endedAs("status", "succeeded", "failed", "canceled", "cancelled", "completed", "partiallyCompleted", "skipped"),
 	}
@@ -95,12 +98,15 @@ func googleJobs(starts ...string) *Jobs {
 		Starts: starts,
 		Polls:  []string{"getOperation", "waitOperation"},
 		Drops:  []string{"deleteOperation"},
+		Parts:  []string{"cancelOperation"},
 		Lives:  7 * day,
 		Runs:   6 * time.Hour,
 		Started: func(_ http.Header, body []byte) string {
 			return operationName(classify.ReadBody(body).At("name").Text())
 		},
-		Asked: func(u *url.URL, _ []byte) string { return operationName(strings.TrimSuffix(u.EscapedPath(), ":wait")) },
+		Asked: func(u *url.URL, _ []byte) string {
+			return operationName(strings.TrimSuffix(strings.TrimSuffix(u.EscapedPath(), ":wait"), ":cancel"))
+		},
 		Watch: []string{"done"},
 		Ended: func(v jsonstream.Found) bool { return isTrue(v, "done") },
 	}
@@ -125,10 +131,11 @@ func mistralJobs() *Jobs {
 	return &Jobs{
 		Starts:  []string{"batch.jobs.create"},
 		Polls:   []string{"batch.jobs.get"},
+		Parts:   []string{"batch.jobs.cancel"},
 		Lives:   7 * day,
 		Runs:    day,
 		Started: func(_ http.Header, body []byte) string { return classify.ReadBody(body).At("id").Text() },
-		Asked:   func(u *url.URL, _ []byte) string { return lastSegment(u) },
+		Asked:   func(u *url.URL, _ []byte) string { return segmentAfter(u, "jobs") },
 		Watch:   []string{"status"},
 		Ended:   endedAs("status", "SUCCESS", "FAILED", "TIMEOUT_EXCEEDED", "CANCELLED"),
 	}
@@ -149,4 +156,15 @@ func lastSegment(u *url.URL) string {
 		return ""
 	}
 	return all[len(all)-1]
+}
+
+// segmentAfter is the segment of an address that follows the last one of those names, else its last segment; unescaped.
+func segmentAfter(u *url.URL, names ...string) string {
+	all := segments(u.EscapedPath())
+	for i := len(all) - 2; i >= 0; i-- {
+		if slices.Contains(names, all[i]) {
+			return all[i+1]
+		}
+	}
+	return lastSegment(u)
 }

@@ -51,6 +51,31 @@ func TestJobsAreNamedAlikeByStartAndPoll(t *testing.T) {
 		require.Equal(t, c.id, j.Started(h, []byte(c.answer)), c.kind)
 		require.Equal(t, c.id, j.Asked(&url.URL{Path: c.path}, []byte(c.request)), c.kind)
 	}
+	for _, c := range []struct{ kind, path, id string }{
+		{"azure", "/documentintelligence/documentModels/m/analyzeResults/r-1/pdf", "r-1"},
+		{"azure", "/documentintelligence/documentModels/analyzeResults/analyzeResults/r-1/figures/1.1", "r-1"},
+		{"documentai", "/v1/projects/p/locations/us/operations/17:cancel", "projects/p/locations/us/operations/17"},
+		{"mistral", "/v1/batch/jobs/b-1/cancel", "b-1"},
+	} {
+		require.Equal(t, c.id, jobsOf(t, c.kind).Asked(&url.URL{Path: c.path}, nil), c.path)
+	}
+}
+
+func TestWhatMovesAndWhatIsAboutAJobAreOperationsOfTheKind(t *testing.T) {
+	t.Parallel()
+	for _, p := range All() {
+		known := append([]string{Other}, p.Operations...)
+		require.NotEmpty(t, p.Portable, p.Name)
+		require.Subset(t, known, p.Portable, p.Name)
+		if p.Jobs != nil {
+			require.Subset(t, known, p.Jobs.Parts, p.Name)
+			for _, about := range [][]string{p.Jobs.Polls, p.Jobs.Drops, p.Jobs.Parts} {
+				for _, operation := range about {
+					require.NotContains(t, p.Portable, operation, "a job stays where it is")
+				}
+			}
+		}
+	}
 }
 
 func TestWhatNamesNoJob(t *testing.T) {

@@ -14,6 +14,7 @@ func mistral() *Provider {
 	return &Provider{
 		Name:       "mistral",
 		Operations: operations(routes),
+		Portable:   []string{"ocr", "chat.completions", "embeddings"},
 		Operation:  recogniser(routes),
 		Layout: fingerprint.Layout{
 			Inline: []string{

@@ -20,6 +20,7 @@ func ocrspace() *Provider {
 	return &Provider{
 		Name:       "ocrspace",
 		Operations: operations(routes),
+		Portable:   []string{"parseImage", "parseImageUrl"},
 		Operation:  recogniser(routes),
 		Layout:     fingerprint.Layout{Form: []string{"base64Image", "base64image"}, FormRefs: []string{"url"}},
 		Fault:      ocrspaceFault,

@@ -14,6 +14,7 @@ func openai() *Provider {
 	return &Provider{
 		Name:       "openai",
 		Operations: operations(routes),
+		Portable:   []string{"chat.completions", "responses", "completions", "embeddings"},
 		Operation:  recogniser(routes),
 		Layout: fingerprint.Layout{
 			Inline: []string{

@@ -86,6 +86,9 @@ type Provider struct {
 	QuotaPages bool
 	// Jobs says how calls start jobs and follow them; nil: no call does.
 	Jobs *Jobs
+	// Portable are the operations that any account of the kind can answer, because what they need comes with the call: Other among them stands
+	// for its POSTs. Calls about what one account has, such as files, models and jobs, are not among them. nil: there is none.
+	Portable []string
 	// GRPC is the kind's gRPC form, for which its listeners take HTTP/2 in the clear, too; nil: it has none.
 	GRPC *GRPC
 	// Table are the provider's own decisions, first match wins; HTTP's own follow.

@@ -15,6 +15,10 @@ func textract() *Provider {
 	return &Provider{
 		Name:       "textract",
 		Operations: names(operations),
+		Portable: []string{
+			"DetectDocumentText", "AnalyzeDocument", "AnalyzeExpense", "AnalyzeID",
+			"StartDocumentTextDetection", "StartDocumentAnalysis", "StartExpenseAnalysis", "StartLendingAnalysis",
+		},
 		Operation: func(r *http.Request) Operation {
 			_, name, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
 			return find(operations, name, r.Method)

@@ -19,6 +19,7 @@ func vision() *Provider {
 	return &Provider{
 		Name:       "vision",
 		Operations: operations(routes),
+		Portable:   []string{"images:annotate", "files:annotate", "images:asyncBatchAnnotate", "files:asyncBatchAnnotate"},
 		Operation:  recogniser(routes),
 		Layout: fingerprint.Layout{
 			Inline: []string{"requests[].image.content", "requests[].inputConfig.content", "requests[].input_config.content"},

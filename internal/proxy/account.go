@@ -104,6 +104,9 @@ type Account struct {
 	TripOnThrottle bool          // throttles count as failures of the account instead of holding others
 	Purse          *retry.Purse
 
+	// Group is the accounts that calls to this listener may go to; nil: this one alone.
+	Group *Group
+
 	Calls *calls.Table // of calls that may be made again; nil: none is remembered
 	Jobs  *dlq.Store   // keeps the journal of jobs; nil: there is none
 

@@ -70,6 +70,7 @@ func (x *exchange) admit() *refusal {
 	x.op = x.operation()
 	x.policy = a.Policy(x.op.Name)
 	x.policy.Total = x.limit(x.policy.Total)
+	x.total = x.policy.Total
 	x.circuit = a.circuitFor(r)
 	if problem := x.credential.Refuses(r.Header); problem != "" {
 		return &refusal{status: http.StatusBadRequest, reason: "streaming_signature", message: problem}
@@ -80,12 +81,12 @@ func (x *exchange) admit() *refusal {
 			message: fmt.Sprintf("the body of %d bytes is larger than body.max_bytes, which is %d", r.ContentLength, a.MaxBody),
 		}
 	}
-	if wait := x.circuit.wait(); wait > 0 && !a.HoldOpen && r.Header.Get("Expect") != "" {
+	if wait := x.refusedFor(); wait > 0 && !a.HoldOpen && r.Header.Get("Expect") != "" {
 		// The worker asks before it sends: the refusal saves it the upload. Without its body there is no document to keep.
 		a.Breakers.Rejected()
 		return &refusal{status: http.StatusServiceUnavailable, reason: "circuit_open", message: circuitOpen, outcome: CircuitOpen, retry: wait}
 	}
-	if wait, full := x.queue().Full(); full {
+	if wait, full := x.full(); full {
 		return &refusal{status: http.StatusServiceUnavailable, reason: queueFull, message: noRoom, retry: wait}
 	}
 	return nil

@@ -33,9 +33,9 @@ func (x *exchange) costly() bool {
 
 // call tells this request from others.
 func (x *exchange) call() calls.Call {
-	p := x.account.Provider
+	p := x.listener.Provider
 	c := calls.Call{
-		Account: x.account.Name, Credential: x.circuit.key, Operation: x.op.Name, Size: x.body.Size(),
+		Account: x.listener.Name, Credential: x.circuit.key, Operation: x.op.Name, Size: x.body.Size(),
 		Print: func() (string, error) {
 			keys, err := x.identify()
 			print := keys.Fingerprint + x.wants()
@@ -59,7 +59,7 @@ func (x *exchange) call() calls.Call {
 func (x *exchange) wants() string {
 	h := x.in.Header
 	form := [][]string{h["Accept"], h["Grpc-Accept-Encoding"]}
-	for _, name := range x.account.Provider.Shapes {
+	for _, name := range x.listener.Provider.Shapes {
 		form = append(form, h[name])
 	}
 	return fmt.Sprintf(" %q gzip=%t", form, hasGzip(h["Accept-Encoding"]))
@@ -80,13 +80,13 @@ func (x *exchange) recall(out *http.Request) (*http.Response, retry.Stop) {
 	case kept == nil:
 	case !kept.Buried:
 		return x.retell(out, kept, reasonRescued), retry.Continue
-	case x.resent == nil && (kept.Lasting || x.circuit.wait() > 0): // a replay means that something has changed
+	case x.resent == nil && (kept.Lasting || x.refusedFor() > 0): // a replay means that something has changed
 		return x.retell(out, kept, reasonBuried), retry.Continue
 	default:
 		kept.Release()
 	}
 	x.flight = x.account.Calls.Enter(call)
-	ctx, cancel := context.WithDeadlineCause(x.in.Context(), x.deadline(), &classify.TimeoutError{What: "total budget", After: x.policy.Total})
+	ctx, cancel := context.WithDeadlineCause(x.in.Context(), x.deadline(), &classify.TimeoutError{What: "total budget", After: x.total})
 	defer cancel()
 	joined, err := x.flight.Join(ctx)
 	switch {
@@ -112,7 +112,11 @@ func (x *exchange) retell(out *http.Request, a *calls.Answer, reason string) *ht
 	x.stop, x.shared = retry.Final, a
 	h := a.Header.Clone()
 	x.outcome, x.reason, x.status = Outcome(h.Get("Ocr-Proxy-Outcome")), reason, a.Status
-	if story, ok := a.Story.(told); ok && x.outcome != Success && x.outcome != Rejected {
+	story, ok := a.Story.(told)
+	if ok {
+		x.account = story.account // whose addresses are in the answer
+	}
+	if ok && x.outcome != Success && x.outcome != Rejected {
 		// The letter is raised with the history that it has: nothing new was tried.
 		x.history, x.err, x.stop, x.notBefore, x.job = story.history, story.err, story.stop, story.notBefore, story.job
 		x.letter = x.bury()
@@ -127,8 +131,9 @@ func (x *exchange) retell(out *http.Request, a *calls.Answer, reason string) *ht
 	}
 }
 
-// told is what a buried answer needs for its letter to be raised.
+// told is what else there is to know of an answer that is given again: who gave it and, of a buried one, what its letter needs to be raised.
 type told struct {
+	account   *Account // that answered
 	history   []attempt
 	err       error
 	stop      retry.Stop
@@ -177,7 +182,7 @@ func (x *exchange) keeps() bool {
 }
 
 // known reports whether the library's own retry of this call can be told from a new call.
-func (x *exchange) known() bool { return x.call().ID != "" || x.account.Provider.Again != nil }
+func (x *exchange) known() bool { return x.call().ID != "" || x.listener.Provider.Again != nil }
 
 // polls reports whether the call asks for a job. A good answer to one is not kept: it would tell how far the job was, and hide its end from
 // the journal.
@@ -252,10 +257,12 @@ func (x *exchange) share(resp *http.Response) *calls.Answer {
 		}
 		a = calls.NewAnswer(resp.StatusCode, head, body)
 	}
+	story := told{account: x.account}
 	if x.outcome != Success {
 		a.Buried, a.Lasting = !x.left, x.outcome != CircuitOpen
-		a.Story = told{append([]attempt(nil), x.history...), x.err, x.stop, x.notBefore, x.job}
+		story = told{x.account, append([]attempt(nil), x.history...), x.err, x.stop, x.notBefore, x.job}
 	}
+	a.Story = story
 	x.shared = a
 	return a
 }

@@ -22,6 +22,7 @@ import (
 // attempt is what is remembered of one try.
 type attempt struct {
 	n         int
+	at        string // the account that was asked; "": the listener's own
 	started   time.Time
 	duration  time.Duration // until the answer was judged, or ended where it streams
 	status    int           // 0: no answer
@@ -37,7 +38,7 @@ type attempt struct {
 // try makes one attempt and leaves its record in the history and its answer, if there was one, in x.last.
 func (x *exchange) try(out *http.Request, permit *permit, n int, before pause) {
 	a := x.account
-	record := attempt{n: n, started: time.Now(), before: before}
+	record := attempt{n: n, at: x.asked(), started: time.Now(), before: before}
 	clock := x.startClock()
 	req, err := x.build(clock, out)
 	var told *answer
@@ -78,14 +79,14 @@ func (x *exchange) try(out *http.Request, permit *permit, n int, before pause) {
 	x.settle(&x.history[n-1], permit)
 }
 
-// mend asks the account's credential, at most once in a request, whether another attempt would be made with something else than what was
+// mend asks the account's credential, at most once in a request and account, whether another attempt would be made with something else than what was
 // refused here. There is no such attempt beyond the request's attempts and time.
 func (x *exchange) mend(last attempt, seen classify.Attempt, told *answer) bool {
 	if last.verdict.Class != classify.Auth || told == nil || told.streams || !x.repeatable(last) {
 		return false
 	}
-	again := slices.ContainsFunc(x.history, func(a attempt) bool { return a.mended })
-	if again || last.n >= x.policy.MaxAttempts || !x.fits(0) {
+	again := slices.ContainsFunc(x.history[x.elsewhere:], func(a attempt) bool { return a.mended })
+	if again || last.n-x.elsewhere >= x.policy.MaxAttempts || !x.fits(0) {
 		return false
 	}
 	ctx, cancel := context.WithDeadline(x.life(), x.deadline())

@@ -40,7 +40,7 @@ func (x *exchange) bury() string {
 		}
 	}
 	x.account.Log.Error("dead letter not written: the document is in no queue, only in the worker's hands",
-		zap.String("provider", x.account.Name), zap.String("operation", x.op.Name), zap.String("outcome", string(x.outcome)),
+		zap.String("provider", x.listener.Name), zap.String("operation", x.op.Name), zap.String("outcome", string(x.outcome)),
 		zap.String("error", secrets.Text(err.Error())))
 	return ""
 }
@@ -49,9 +49,9 @@ func (x *exchange) bury() string {
 func (x *exchange) put(ctx context.Context, e *dlq.Envelope, body io.ReadCloser) (string, error) {
 	defer func() { _ = body.Close() }()
 	if body == http.NoBody {
-		return x.account.Sink.Put(ctx, e, nil)
+		return x.listener.Sink.Put(ctx, e, nil)
 	}
-	return x.account.Sink.Put(ctx, e, body)
+	return x.listener.Sink.Put(ctx, e, body)
 }
 
 // envelope tells the request's story without its credentials, and gives the body that belongs to it.
@@ -71,8 +71,8 @@ func (x *exchange) envelope(secrets *scrub.Values) (*dlq.Envelope, io.ReadCloser
 		IdempotencyKey:     keys.Idempotency,
 		RequestFingerprint: keys.Fingerprint,
 		Tenant:             x.ask.tenant,
-		Provider:           x.account.Name,
-		Kind:               x.account.Provider.Name,
+		Provider:           x.listener.Name,
+		Kind:               x.listener.Provider.Name,
 		Operation:          x.op.Name,
 		FailureClass:       x.class().Failure(),
 		ErrorClass:         x.class().String(),
@@ -95,7 +95,7 @@ func (x *exchange) envelope(secrets *scrub.Values) (*dlq.Envelope, io.ReadCloser
 	}
 	for _, a := range x.history {
 		e.Attempts = append(e.Attempts, dlq.Attempt{
-			N: a.n, StartedAt: a.started, DurationMS: milliseconds(a.duration), HTTPStatus: status(a.status),
+			N: a.n, Account: a.at, Ambiguous: a.ambiguous, StartedAt: a.started, DurationMS: milliseconds(a.duration), HTTPStatus: status(a.status),
 			ErrorClass: a.verdict.Class.String(), ErrorCode: secrets.Text(a.verdict.Code),
 			WaitedMS: milliseconds(a.before.length), WaitSource: a.before.source, UpstreamRequestID: secrets.Text(a.requestID),
 		})
@@ -112,12 +112,12 @@ func (x *exchange) request() (dlq.Request, io.ReadCloser, error) {
 		Method: x.in.Method, Path: x.in.URL.EscapedPath(), Headers: map[string][]string{}, Token: x.token,
 		ContentType: x.in.Header.Get("Content-Type"),
 	}
-	own := x.credential.Headers()
+	own := x.credentialHeaders()
 	named := namedByConnection(x.in.Header)
 	for name, values := range x.in.Header {
 		carries := scrub.Header(name) || slices.ContainsFunc(own, func(s string) bool { return strings.EqualFold(s, name) })
 		switch {
-		case strings.EqualFold(name, x.account.Idempotency.Header): // its name often ends like a key's
+		case strings.EqualFold(name, x.listener.Idempotency.Header): // its name often ends like a key's
 			r.Headers[name] = values
 		case carries:
 			r.Credentials = append(r.Credentials, "header:"+name)
@@ -192,7 +192,7 @@ func (x *exchange) hideMembers() {
 // withoutPayload says that a letter does not hold its document, and why.
 func (x *exchange) withoutPayload(why error) {
 	x.account.Log.Warn("a dead letter is written without its payload, for the sake of a credential in it",
-		zap.String("provider", x.account.Name), zap.Error(why))
+		zap.String("provider", x.listener.Name), zap.Error(why))
 }
 
 // openReceived is a reader over the body as the worker sent it.

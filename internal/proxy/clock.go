@@ -30,7 +30,7 @@ type clock struct {
 
 // startClock gives an attempt its own time, or what is left of the request's if that is less.
 func (x *exchange) startClock() *clock {
-	c := &clock{own: x.policy.attemptTimeout(x.size()), total: x.policy.Total, until: x.attemptsEnd()}
+	c := &clock{own: x.policy.attemptTimeout(x.size()), total: x.total, until: x.attemptsEnd()}
 	d := c.own
 	if left := time.Until(c.until); left < d {
 		c.short = left < d/2 && left < x.account.Policy(x.op.Name).Total/2

@@ -46,6 +46,8 @@ func outcomeOf(stop retry.Stop, class classify.Class, attempts int) Outcome {
 		return Success
 	case class == classify.Soft:
 		return Review
+	case class == classify.Quota && stop != retry.Final: // another account was asked after it, and stopped before an attempt
+		return Exhausted
 	case class.Retryable():
 		return Exhausted
 	}

@@ -37,8 +37,15 @@ func (x *exchange) diagnostic() string {
 		return fmt.Sprintf("The account is throttled for longer than this request may take, its last attempt ended with %s; replay it later.", code)
 	case retry.Crowded:
 		return fmt.Sprintf("The call failed (%s) while too many others were being retried on this account; replay when the provider is well.", code)
+	case retry.Full:
+		return fmt.Sprintf("Too many requests waited for their turn at this account to try again after %s; replay it later.", code)
 	case retry.Attempts, retry.Elapsed, retry.Overflow:
-		if last.n == 0 {
+		switch {
+		case x.queued && last.n == 0:
+			return "Its turn at this account would have come after the time that the request may take, so nothing was sent; replay it later, or let fewer come at once."
+		case x.queued:
+			return fmt.Sprintf("Its next turn at this account would have come too late, its last attempt ended with %s; replay it later, or let fewer come at once.", code)
+		case last.n == 0:
 			return "The time that the request may take was over before an attempt could be made; replay it."
 		}
 		return fmt.Sprintf("All attempts or all the time were used up, the last attempt with %s; replay when the provider is well.", code)
@@ -69,7 +76,11 @@ func (x *exchange) diagnostic() string {
 // story is one attempt in one line.
 func (a attempt) story() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "attempt %d: %s", a.n, a.verdict.Class)
+	fmt.Fprintf(&b, "attempt %d", a.n)
+	if a.at != "" {
+		fmt.Fprintf(&b, " at account %s", a.at)
+	}
+	fmt.Fprintf(&b, ": %s", a.verdict.Class)
 	if a.status != 0 {
 		fmt.Fprintf(&b, ", status %d", a.status)
 	}

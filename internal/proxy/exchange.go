@@ -19,7 +19,8 @@ import (
 // exchange is one request of a worker's on its way through the proxy. It is the Transport of its own ReverseProxy: what the standard library
 // knows about proxying wraps the loop below, and the handler reads the story from here afterwards.
 type exchange struct {
-	account    *Account
+	listener   *Account // whose listener the call came to: for its names, its letters and its requests
+	account    *Account // that is asked now; usually the listener's. Others that ask whether they make the same call must not look at it
 	credential *credential.Credential
 	in         *http.Request
 	control    *http.ResponseController // of the worker's connection
@@ -29,8 +30,15 @@ type exchange struct {
 	rpc     *rpc // nil: plain HTTP
 	ask     instructions
 	op      provider.Operation
-	policy  Policy
+	policy  Policy        // of the account that is asked; its Total ends when the next account must be asked
+	total   time.Duration // that the request may take, whoever is asked
 	circuit circuit
+
+	bound     *Account      // that alone may be sent the letter; nil: any may
+	route     []*Account    // to be asked after the present one, in order
+	elsewhere int           // attempts that were made at accounts asked before the present one
+	comeBack  time.Time     // the earliest time at which one of those accounts may be asked again; zero: none is known
+	sentTo    []http.Header // heads of the last attempts at those accounts, with their credentials on them
 
 	body     *spool.Body   // as the worker sent it; nil: none
 	replaced []byte        // what goes out instead of body, when the proxy put a token in; nil: body
@@ -76,6 +84,8 @@ type pause struct {
 	source string // none, backoff, hint, gate, queue: as envelopes and metrics name it
 	again  bool   // the attempt's turn is the next one: the request has had it and was throttled
 	over   func() // gives back the retry's place among those of the account; nil: it has none
+	// crowded says that there was no place for the retry, which waits for one.
+	crowded bool
 }
 
 // smear is the time over which a crowd that was held is let out.
@@ -106,7 +116,7 @@ func (x *exchange) RoundTrip(out *http.Request) (*http.Response, error) {
 		return x.deliver(resp), nil
 	}
 	if x.stop = stop; stop == retry.Continue {
-		x.stop = x.repair(out, x.run(out))
+		x.stop = x.repair(out, x.travel(out))
 	}
 	x.journal()
 	if x.stop == retry.Canceled || x.gone() {
@@ -131,7 +141,10 @@ func (x *exchange) run(out *http.Request) retry.Stop {
 	if !x.fits(0) {
 		return retry.Elapsed // the upload, or waiting for another's answer, took it all
 	}
-	for n := 1; ; n++ {
+	for n := len(x.history) + 1; ; n++ {
+		if x.account.HoldOpen && x.circuit.wait() > 0 && x.anotherIsReady() {
+			return x.refusedBy(x.circuit.wait())
+		}
 		permit, stop := x.pass(&before)
 		if stop != retry.Continue {
 			return stop
@@ -170,17 +183,18 @@ func (x *exchange) next(n int, v classify.Verdict) (pause, retry.Stop) {
 	if x.history[n-1].mended {
 		return pause{source: fromNone}, retry.Continue // there is nothing to wait for
 	}
+	own := n - x.elsewhere // each account has attempts of its own
 	tries := x.policy.MaxAttempts
 	switch {
 	case v.Class == classify.Unknown:
 		tries = min(tries, 1+x.policy.UnknownRetries)
-		if n >= tries {
+		if own >= tries {
 			return pause{}, retry.Final
 		}
 	case !v.Class.Retryable():
 		return pause{}, retry.Final
 	}
-	if !x.repeatable(x.history[n-1]) {
+	if !x.repeatable(x.lastAttempt()) {
 		return pause{}, retry.Unsafe
 	}
 	if x.account.Ending.Err() != nil {
@@ -190,7 +204,7 @@ func (x *exchange) next(n int, v classify.Verdict) (pause, retry.Stop) {
 	policy.MaxAttempts = tries
 	policy.Total -= x.policy.leastAttempt()
 	elapsed := time.Since(x.start)
-	wait, stop := policy.Next(n, elapsed, v.Wait)
+	wait, stop := policy.Next(own, elapsed, v.Wait)
 	x.holdOthers(v, wait)
 	if x.goesAtOnce(n) {
 		// The queue knows how long: it has been told of the throttle, and of the hint.
@@ -218,11 +232,11 @@ func (x *exchange) next(n int, v classify.Verdict) (pause, retry.Stop) {
 		next.source = fromNone
 	}
 	if v.Class == classify.Transient && !x.held() {
-		over, ok := a.Purse.Take(x.policy.PurseRatio, x.policy.PurseFloor)
-		if !ok {
+		var ok bool
+		if next.over, ok = x.spend(); !ok && !a.HoldOpen {
 			return pause{}, retry.Crowded
 		}
-		next.over = over
+		next.crowded = next.over == nil
 	}
 	return next, retry.Continue
 }

@@ -99,7 +99,7 @@ func (x *exchange) attemptsEnd() time.Time {
 	if x.rpc == nil || x.flight == nil || x.ask.timeout > 0 {
 		return x.deadline()
 	}
-	return x.start.Add(x.account.Policy(x.op.Name).Total)
+	return x.start.Add(x.listener.Policy(x.op.Name).Total)
 }
 
 // oneMessage refuses a body that is not exactly one message.

@@ -14,14 +14,14 @@ import (
 // ServeHTTP takes one call of a worker's from its head to its last byte. Every way out, a panic that aborts the connection included, passes
 // through the record in the defer.
 func (a *Account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := &exchange{account: a, credential: a.Credential, in: r, control: http.NewResponseController(w), start: time.Now()}
+	x := &exchange{listener: a, account: a, credential: a.Credential, in: r, control: http.NewResponseController(w), start: time.Now()}
 	_ = x.control.SetWriteDeadline(time.Time{}) // the connection's last answer had one
 	x.serve(w)
 }
 
 // serve runs the request from its head to its last byte.
 func (x *exchange) serve(w http.ResponseWriter) {
-	a, r := x.account, x.in
+	a, r := x.listener, x.in
 	leave := a.Purse.Enter()
 	defer func() {
 		if !x.delivered && x.outcome != ClientGone && (x.last == nil || !x.last.streams) { // of a stream only its end tells

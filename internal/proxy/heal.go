@@ -25,7 +25,7 @@ func (x *exchange) heal() {
 	if x.body != nil {
 		size = x.body.Size()
 	}
-	if !x.account.Letters.May(x.op.Name, size) {
+	if !x.listener.Letters.May(x.op.Name, size) {
 		return
 	}
 	keys, err := x.identify()
@@ -46,11 +46,11 @@ func (x *exchange) resolve(done dlq.Done) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.in.Context()), buryTime)
 	defer cancel()
-	resolved, err := x.account.Letters.Resolve(ctx, done, dlq.Resolution{By: "proxy", Note: "resolved by a later success"})
+	resolved, err := x.listener.Letters.Resolve(ctx, done, dlq.Resolution{By: "proxy", Note: "resolved by a later success"})
 	for _, id := range resolved {
-		x.account.Log.Info("dead letter resolved by a later success", zap.String("provider", x.account.Name), zap.String("dead_letter_id", id))
+		x.listener.Log.Info("dead letter resolved by a later success", zap.String("provider", x.listener.Name), zap.String("dead_letter_id", id))
 	}
 	if err != nil {
-		x.account.Log.Warn("a dead letter could not be resolved by a later success: it stays open", zap.String("provider", x.account.Name), zap.Error(err))
+		x.listener.Log.Warn("a dead letter could not be resolved by a later success: it stays open", zap.String("provider", x.listener.Name), zap.Error(err))
 	}
 }

@@ -23,11 +23,11 @@ const maxTokened = 1 << 20
 // prepare looks for the idempotency token of a job start and puts one in where it is missing, so that a repetition cannot start a second
 // job.
 func (x *exchange) prepare(out *http.Request) {
-	if x.account.Idempotency.Header != "" {
+	if x.listener.Idempotency.Header != "" {
 		x.prepareHeader(out)
 		return
 	}
-	field := x.account.Provider.TokenField
+	field := x.listener.Provider.TokenField
 	if field == "" || x.op.Repeat != provider.WithToken {
 		return
 	}
@@ -42,7 +42,7 @@ func (x *exchange) prepare(out *http.Request) {
 	x.given = found.String(field)
 	if x.resent.anew() && x.op.Tokened && found.Has(field) { // the token that it carries names the job that failed
 		x.given = ""
-	} else if x.tokened = x.given != ""; x.tokened || found.Has(field) || !x.op.Tokened || x.account.Injection == InjectNever && x.resent.token() == "" {
+	} else if x.tokened = x.given != ""; x.tokened || found.Has(field) || !x.op.Tokened || x.listener.Injection == InjectNever && x.resent.token() == "" {
 		return
 	}
 	if x.token = x.resent.token(); x.token == "" {
@@ -67,7 +67,7 @@ func (x *exchange) callIdentity() string {
 	if x.resent != nil {
 		return x.resent.identity()
 	}
-	if x.account.Injection == InjectContent {
+	if x.listener.Injection == InjectContent {
 		return ""
 	}
 	name := x.callName()
@@ -76,7 +76,7 @@ func (x *exchange) callIdentity() string {
 	}
 	if x.starts() {
 		if key, err := x.callKey(); err == nil {
-			name += x.account.Jobs.FailedJob(key) // under its token the provider would only name that job again
+			name += x.failedJobs(key) // under its token the provider would only name that job again
 		}
 	}
 	return name
@@ -84,7 +84,7 @@ func (x *exchange) callIdentity() string {
 
 // callName is what a call is known by, after a restart too: the SDK's id of it, else the worker's name for the document; "": nothing.
 func (x *exchange) callName() string {
-	return cmp.Or(x.in.Header.Get(x.account.Provider.CallID), x.ask.documentID)
+	return cmp.Or(x.in.Header.Get(x.listener.Provider.CallID), x.ask.documentID)
 }
 
 // Idempotency is how a call of an engine without an adapter carries an idempotency token.
@@ -99,14 +99,14 @@ func (x *exchange) prepareHeader(out *http.Request) {
 	if x.in.Method != http.MethodPost {
 		return
 	}
-	as := x.account.Idempotency
+	as := x.listener.Idempotency
 	x.op.Repeat = provider.WithToken
 	x.token = x.in.Header.Get(as.Header)
 	if again := x.resent.token(); x.token == "" && again != "" {
 		x.token = again
 		out.Header.Set(as.Header, again)
 	}
-	if x.token == "" && x.account.Injection != InjectNever {
+	if x.token == "" && x.listener.Injection != InjectNever {
 		keys, err := x.identify()
 		if err != nil {
 			return
@@ -135,17 +135,17 @@ func (x *exchange) identify() (fingerprint.Keys, error) {
 
 func (x *exchange) computeKeys() (fingerprint.Keys, error) {
 	r := fingerprint.Request{
-		Kind:              x.account.Provider.Name,
+		Kind:              x.listener.Provider.Name,
 		Operation:         x.op.Name,
 		Method:            x.in.Method,
 		Path:              x.in.URL.EscapedPath(),
 		RawQuery:          x.in.URL.RawQuery,
 		ContentType:       x.in.Header.Get("Content-Type"),
-		ProcessingVersion: cmp.Or(x.ask.version, x.account.Version),
+		ProcessingVersion: cmp.Or(x.ask.version, x.listener.Version),
 		Body:              func() (io.ReadCloser, error) { return x.openReceived(), nil },
 	}
 	if x.rpc != nil {
 		return x.messageKeys(r)
 	}
-	return fingerprint.Compute(r, x.account.Provider.Layout, scrub.Param)
+	return fingerprint.Compute(r, x.listener.Provider.Layout, scrub.Param)
 }

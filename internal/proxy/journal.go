@@ -79,7 +79,7 @@ func (x *exchange) recallJob(out *http.Request) *http.Response {
 	if err != nil {
 		return nil // the journal will say so itself when the job is accepted
 	}
-	r := x.account.Jobs.FindCall(key)
+	r := x.findCall(key)
 	if r == nil {
 		return nil
 	}

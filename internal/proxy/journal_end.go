@@ -139,12 +139,12 @@ func (x *exchange) closeJob() {
 	case x.outcome == Success && x.polls() && r.Repair != nil && r.Repair.JobID != "":
 		return // kept until it expires: whoever asks for the result again gets the same pages
 	default:
-		a.Jobs.EndJob(a.Name, x.job.id)
+		a.Jobs.EndJob(r.Account, x.job.id)
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.in.Context()), buryTime)
 	defer cancel()
-	if err := a.Jobs.FailJob(ctx, a.Name, x.job.id); err != nil {
+	if err := a.Jobs.FailJob(ctx, x.job.record.Account, x.job.id); err != nil {
 		a.Log.Warn("a failed job could not be marked in the journal: a repeat of its start will be answered with it", zap.String("provider", a.Name), zap.Error(err))
 	}
 }

@@ -47,7 +47,7 @@ type setup struct {
 	policy  Policy
 	breaker breaker.Settings
 	bodies  spool.Limits
-	queue   pace.QueueSettings
+	queue   pace.Settings
 	hold    bool // for an open circuit
 	// openJobs are the jobs that may be open; 0: any number.
 	openJobs int
@@ -68,7 +68,7 @@ func defaults(kind string) setup {
 			FailureThreshold: 5, MinRequests: 20, Window: time.Minute, ResetTimeout: time.Minute, HalfOpenProbes: 1,
 			ProbeLease: 100 * time.Second, EagerProbe: 2 * time.Second,
 		},
-		queue:  pace.QueueSettings{StartRate: 2, Recovery: 10 * time.Second, MaxWaiting: 10000},
+		queue:  pace.Settings{StartRate: 2, Recovery: 10 * time.Second, MaxWaiting: 10000},
 		bodies: spool.Limits{MaxBytes: 32 << 20, MemoryPerBody: 1 << 20, MemoryTotal: 16 << 20},
 	}
 }

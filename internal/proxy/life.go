@@ -55,7 +55,7 @@ func (x *exchange) gone() bool {
 }
 
 // deadline is when the request must have ended.
-func (x *exchange) deadline() time.Time { return x.start.Add(x.policy.Total) }
+func (x *exchange) deadline() time.Time { return x.start.Add(x.total) }
 
 // fits reports whether an attempt after that wait would have time for anything.
 func (x *exchange) fits(wait time.Duration) bool {

@@ -134,7 +134,7 @@ func TestOpenJobsAreKnownAfterARestart(t *testing.T) {
 		require.Empty(t, j.store.RunningJobs("other", time.Now().Add(-time.Hour)))
 		j.account.Permits = pace.NewPermits(1, time.Hour, time.Minute)
 		j.account.Permits.Started("j-1")
-		j.account.Queues = pace.NewQueues("acct", j.account.Provider.Operations, pace.QueueSettings{MaxWaiting: 10}, CircuitOf(j.account.Breakers, false), j.account.Permits)
+		j.account.Queues = pace.NewQueues("acct", j.account.Provider.Operations, pace.Settings{MaxWaiting: 10}, CircuitOf(j.account.Breakers, false), j.account.Permits)
 		second := j.waits("i-2")
 		j.send(t.Context(), textractPoll("j-1"))
 		require.Equal(t, "success", (<-second).own("Outcome"))

@@ -130,6 +130,7 @@ func TestAnOutageIsWaitedFor(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := learning("generic")
 		s.hold, s.policy.MaxAttempts = true, 6
+		s.policy.Base = 100 * time.Millisecond // so that who has probed could be the next probe again
 		var down atomic.Bool
 		l := newLab(t, s, every(600, step{handle: func(w http.ResponseWriter, _ *http.Request) {
 			time.Sleep(200 * time.Millisecond)
@@ -174,6 +175,42 @@ func TestAnOutageIsWaitedFor(t *testing.T) {
 	})
 }
 
+// Answers to what was sent before an outage can keep the circuit closed for a while, in which more calls fail than may be retried at one time.
+func TestACrowdOfRetriesWaitsForPlacesWhereAnOutageIsWaitedFor(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := learning("generic")
+		s.hold, s.policy.PurseRatio, s.policy.PurseFloor = true, 0.01, 2
+		s.breaker.FailureThreshold = 1000
+		var running, crowded atomic.Int64
+		l := newLab(t, s, append(every(30, step{status: 503}), every(30, step{handle: func(http.ResponseWriter, *http.Request) {
+			if running.Add(1) > 2 {
+				crowded.Add(1)
+			}
+			time.Sleep(100 * time.Millisecond)
+			running.Add(-1)
+		}})...)...)
+		for _, r := range l.crowd(30, call{body: "document"}) {
+			require.Equal(t, []string{"success", "2"}, []string{r.own("Outcome"), r.own("Attempts")})
+		}
+		require.Zero(t, crowded.Load(), "more than two retries at one time")
+		require.Zero(t, l.sink.count())
+		l.quiet()
+	})
+}
+
+func TestWhereAnOutageIsNotWaitedForACrowdOfRetriesIsCut(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := learning("generic")
+		s.policy.PurseRatio, s.policy.PurseFloor = 0.01, 2
+		s.breaker.FailureThreshold = 1000
+		l := newLab(t, s, append(every(30, step{status: 503}), every(30, step{body: "text"})...)...)
+		l.crowd(30, call{body: "document"})
+		require.Equal(t, 28, l.ended("retry_budget"))
+		require.Equal(t, 28, l.sink.count())
+		l.quiet()
+	})
+}
+
 func TestACircuitThatRejectsEmptiesTheQueue(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := fragile()
@@ -211,7 +248,8 @@ func TestWhoCannotHaveItsTurnInTimeIsToldAtOnce(t *testing.T) {
 		require.Equal(t, "20", r.header.Get("Retry-After"), "when its turn would have come")
 		require.Contains(t, r.body, "nothing was sent")
 		require.Equal(t, 1, l.sink.count())
-		require.Equal(t, 20*time.Second, l.sink.letters[0].RetryNotBefore.Sub(time.Now()).Round(time.Second))
+		require.Contains(t, l.sink.letters[0].Diagnostic, "turn")
+		require.Equal(t, 20*time.Second, time.Until(*l.sink.letters[0].RetryNotBefore).Round(time.Second))
 		require.Equal(t, 20, l.figure("queue_depth")+1, "the others wait on")
 		time.Sleep(30 * time.Second)
 		l.quiet()
@@ -254,9 +292,9 @@ func TestAQueueThatFillsDuringTheUpload(t *testing.T) {
 		l := newLab(t, s, every(2, step{body: "text"})...)
 		upload, feed := io.Pipe()
 		slow := make(chan reply, 1)
+		req := call{}.request(t.Context(), t, "http://proxy")
+		req.Body, req.ContentLength = upload, 8
 		go func() {
-			req := call{}.request(t.Context(), t, "http://proxy")
-			req.Body, req.ContentLength = upload, 8
 			resp, err := l.worker.RoundTrip(req)
 			if err != nil {
 				slow <- reply{err: err}

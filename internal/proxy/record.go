@@ -15,7 +15,7 @@ import (
 // report counts a request that is over and writes its one line. A broken stream is known only now, when the worker already has the head: its
 // document is buried all the same, so that it is not lost when the worker does not come back.
 func (x *exchange) report() {
-	a := x.account
+	a := x.listener
 	if x.outcome == Success && len(x.history) > 0 {
 		switch last := x.history[len(x.history)-1]; {
 		case last.verdict.Code == codeHungUp:
@@ -46,20 +46,20 @@ func (x *exchange) log(total time.Duration) {
 	if x.resent != nil {
 		word = "replay"
 	}
-	entry := x.account.Log.Check(level, word)
+	entry := x.listener.Log.Check(level, word)
 	if entry == nil {
 		return
 	}
-	pooled := x.account.fields.get()
+	pooled := x.listener.fields.get()
 	fields := (*pooled)[:0]
 	defer func() {
 		clear(fields)
 		*pooled = fields
-		x.account.fields.put(pooled)
+		x.listener.fields.put(pooled)
 	}()
 	query, _ := scrub.Query(x.in.URL.RawQuery)
 	fields = append(fields,
-		zap.String("provider", x.account.Name), zap.String("operation", x.op.Name),
+		zap.String("provider", x.listener.Name), zap.String("operation", x.op.Name),
 		zap.String("method", x.in.Method), zap.String("path", x.in.URL.EscapedPath()), zap.String("query", query),
 		zap.String("outcome", string(x.outcome)), zap.Int("status", x.status), zap.Int("attempts", len(x.history)),
 		zap.Duration("duration", total), zap.Duration("waited", x.waited), zap.Int64("body_bytes", x.size()))
@@ -74,6 +74,9 @@ func (x *exchange) log(total time.Duration) {
 		if last.verdict.Class != classify.Success {
 			fields = append(fields, zap.String("error_code", hide(last.verdict.Code)), zap.String("decided_by", last.verdict.Reason))
 		}
+	}
+	if asked := x.asked(); asked != "" {
+		fields = append(fields, zap.String("asked", asked))
 	}
 	if x.ask.documentID != "" {
 		fields = append(fields, zap.String("document_id", x.ask.documentID))

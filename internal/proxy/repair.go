@@ -35,9 +35,9 @@ func (x *exchange) repair(out *http.Request, stop retry.Stop) retry.Stop {
 // repairs reports whether there is an answer that may be repaired, and an attempt left to do so.
 func (x *exchange) repairs() bool {
 	rules := x.account.Provider.Pages
-	return x.account.RepairPages && rules != nil && x.rpc == nil && rules.Operation == x.op.Name &&
+	return x.listener.RepairPages && rules != nil && x.rpc == nil && rules.Operation == x.op.Name &&
 		x.last != nil && x.last.held != nil && !x.last.streams && x.last.resp.StatusCode == http.StatusOK &&
-		x.class() == classify.Success && len(x.history) < x.policy.MaxAttempts
+		x.class() == classify.Success && len(x.history)-x.elsewhere < x.policy.MaxAttempts
 }
 
 // readAgain makes the worker's call for the pages that its answer lacks.
@@ -74,7 +74,7 @@ func (x *exchange) beside(out *http.Request) (later *answer, v classify.Verdict)
 	x.try(out, permit, len(x.history)+1, before)
 	n := len(x.history)
 	v = x.history[n-1].verdict
-	wait, _ := x.policy.Next(n, 0, 0)
+	wait, _ := x.policy.Next(n-x.elsewhere, 0, 0)
 	x.holdOthers(v, wait)
 	later, x.last, x.err = x.last, first, nil
 	if later != nil && (v.Class != classify.Success || later.streams) {

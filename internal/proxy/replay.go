@@ -53,7 +53,7 @@ func (a *Account) Replay(letter *dlq.Envelope, payload io.ReadCloser, evenAmbigu
 	}
 	answer := newRecording(a.Bodies)
 	x := &exchange{
-		account: a, credential: a.replayCredential(), in: in, control: http.NewResponseController(answer), start: time.Now(),
+		listener: a, account: a, credential: a.replayCredential(), in: in, control: http.NewResponseController(answer), start: time.Now(),
 		resent: &resent{letter: letter, evenAmbiguous: evenAmbiguous},
 	}
 	x.presetKeys()
@@ -154,12 +154,23 @@ func (a *Account) Replayable(e *dlq.Envelope) string {
 	return ""
 }
 
-// ReplayWait is how long a letter would have to wait for the account's circuit, or for a pause that is longer than a request may
+// ReplayWait is how long a letter would have to wait for the circuit of the account, or of the first of its group, or for a pause that is longer than a request may
 // take; 0: it need not.
 func (a *Account) ReplayWait(e *dlq.Envelope) time.Duration {
+	wait := a.ownWait(e.Operation)
+	if a.Group != nil && slices.Contains(a.Provider.Portable, e.Operation) {
+		for _, other := range a.Group.all {
+			wait = min(wait, other.ownWait(e.Operation))
+		}
+	}
+	return wait
+}
+
+// ownWait is how long circuit and queue of one account would hold a call.
+func (a *Account) ownWait(operation string) time.Duration {
 	wait := a.Breakers.For("").Wait()
-	policy := a.Policy(e.Operation)
-	if left := a.Queues.For(e.Operation).Remaining(); left >= policy.Total-policy.leastAttempt() {
+	policy := a.Policy(operation)
+	if left := a.Queues.For(operation).Remaining(); left >= policy.Total-policy.leastAttempt() {
 		wait = max(wait, left)
 	}
 	return wait
@@ -200,8 +211,13 @@ func (x *exchange) mayBeAgain() error {
 		x.resent.refuse("its payload is empty and should not be: send the document again from its source, then discard the letter")
 	}
 	if e.Ambiguous && !x.resent.evenAmbiguous && !x.repeatable(attempt{ambiguous: true}) {
-		x.resent.refuse("the provider may have done the work already, and account " + x.account.Name +
+		x.resent.refuse("the provider may have done the work already, and account " + x.listener.Name +
 			" does not repeat that by itself: look for it at the provider, then resolve the letter or replay it with --include-ambiguous")
+	}
+	bound, known := x.boundTo()
+	if x.bound = bound; !known && !x.resent.evenAmbiguous {
+		x.resent.refuse("the provider may have done the work already, and at which account of the group is not known: " +
+			"look for it at the provider, then resolve the letter or replay it with --include-ambiguous")
 	}
 	if x.resent.refused != "" {
 		x.stop, x.outcome = retry.Unsafe, Rejected

@@ -94,7 +94,7 @@ func addresses() []string { return []string{"Operation-Location", "Location", "A
 // self is the listener as the worker sees it; "": not known.
 func (x *exchange) self() string {
 	if x.resent != nil {
-		return x.account.Self
+		return x.listener.Self
 	}
 	if x.in.TLS != nil {
 		return "https://" + x.in.Host

@@ -100,7 +100,7 @@ func newLab(t *testing.T, answer func(n int, body string) (int, string)) *lab {
 	l.account = &proxy.Account{
 		Name: "acct", Provider: kind, Upstream: upstream, Policy: func(string) proxy.Policy { return policy }, Credential: credential.Passthrough(),
 		Breakers: group, Purse: purse, Permits: pace.NewPermits(0, time.Hour, time.Minute),
-		Queues:    pace.NewQueues("acct", []string{provider.Other}, pace.QueueSettings{MaxWaiting: 100, MaxPause: time.Minute}, proxy.CircuitOf(group, false), pace.NewPermits(0, time.Hour, time.Minute)),
+		Queues:    pace.NewQueues("acct", []string{provider.Other}, pace.Settings{MaxWaiting: 100, MaxPause: time.Minute}, proxy.CircuitOf(group, false), pace.NewPermits(0, time.Hour, time.Minute)),
 		Transport: l.vendor, Bodies: bodies, MaxBody: 1 << 20, CopyBuffers: proxy.NewBuffers(32<<10, 8), Sink: l.store, Letters: l.store.OpenLetters("acct"),
 		Metrics: proxy.NewMetrics(prometheus.NewRegistry()).Account("acct", "generic", purse), Log: zap.NewNop(), ErrorLog: log.New(io.Discard, "", 0),
 		Ending: context.Background(), Seed: maphash.MakeSeed(),

@@ -71,7 +71,8 @@ func FuzzRate(f *testing.F) {
 	now := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
 	f.Fuzz(func(t *testing.T, field, limit, remaining, reset string) {
 		for _, h := range []http.Header{
-			{"Ratelimit": {field}}, {"Ratelimit-Policy": {field, limit}},
+			{"Ratelimit": {field}},
+			{"Ratelimit-Policy": {field, limit}},
 			{"Ratelimit-Limit": {limit}, "Ratelimit-Remaining": {remaining}, "Ratelimit-Reset": {reset}},
 			{"X-Ratelimit-Limit": {limit}, "X-Ratelimit-Remaining": {remaining}, "X-Ratelimit-Reset": {reset}},
 			{"X-Ratelimit-Limit-Requests": {limit}, "X-Ratelimit-Remaining-Requests": {remaining}, "X-Ratelimit-Reset-Requests": {reset}},

@@ -43,8 +43,8 @@ type Pool struct {
 }
 
 // New returns a pool after it has proved that files can be made in l.Dir, and
-// registers the gauges ocrproxy_body_memory_bytes and ocrproxy_body_spilled_bytes
-// with reg. It fails when a limit is not positive, when the folder cannot be
+// registers the gauges ocrproxy_body_memory_bytes, ocrproxy_body_memory_limit_bytes
+// and ocrproxy_body_spilled_bytes with reg. It fails when a limit is not positive, when the folder cannot be
 // created or written, or when the gauges are registered already.
 func New(l Limits, reg prometheus.Registerer) (*Pool, error) {
 	if l.MaxBytes <= 0 || l.MemoryPerBody <= 0 || l.MemoryTotal <= 0 {
@@ -63,6 +63,10 @@ func New(l Limits, reg prometheus.Registerer) (*Pool, error) {
 			Name: "ocrproxy_body_memory_bytes",
 			Help: "Memory that request and answer bodies hold now, with the buffers that copy them to files.",
 		}, func() float64 { return float64(p.memory.inUse()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "ocrproxy_body_memory_limit_bytes",
+			Help: "Memory that request and answer bodies may hold.",
+		}, func() float64 { return float64(l.MemoryTotal) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "ocrproxy_body_spilled_bytes",
 			Help: "Bytes of request and answer bodies that are held in temporary files now.",

@@ -120,7 +120,9 @@ func TestGaugesFollowTheBodies(t *testing.T) {
 	}
 	want := func(memory, spilled float64) {
 		t.Helper()
-		require.Equal(t, map[string]float64{"ocrproxy_body_memory_bytes": memory, "ocrproxy_body_spilled_bytes": spilled}, gauges())
+		require.Equal(t, map[string]float64{
+			"ocrproxy_body_memory_bytes": memory, "ocrproxy_body_memory_limit_bytes": float64(l.MemoryTotal), "ocrproxy_body_spilled_bytes": spilled,
+		}, gauges())
 	}
 
 	want(0, 0)
