@@ -5,7 +5,6 @@ import "time"
 // otherScope is the scope of everything that was not declared.
 const otherScope = "other"
 
-
 // Settings says how the queues of an account let calls go. It does not check its values; whoever reads the configuration does.
 type Settings struct {
 	Rate        float64 // calls per second and scope; 0: none is fixed

@@ -84,6 +84,8 @@ type pause struct {
 	source string // none, backoff, hint, gate, queue: as envelopes and metrics name it
 	again  bool   // the attempt's turn is the next one: the request has had it and was throttled
 	over   func() // gives back the retry's place among those of the account; nil: it has none
+	// crowded says that there was no place for the retry, which waits for one.
+	crowded bool
 }
 
 // smear is the time over which a crowd that was held is let out.
@@ -230,11 +232,11 @@ func (x *exchange) next(n int, v classify.Verdict) (pause, retry.Stop) {
 		next.source = fromNone
 	}
 	if v.Class == classify.Transient && !x.held() {
-		over, ok := x.listener.Purse.Take(x.policy.PurseRatio, x.policy.PurseFloor)
-		if !ok {
+		var ok bool
+		if next.over, ok = x.spend(); !ok && !a.HoldOpen {
 			return pause{}, retry.Crowded
 		}
-		next.over = over
+		next.crowded = next.over == nil
 	}
 	return next, retry.Continue
 }

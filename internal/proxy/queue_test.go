@@ -175,6 +175,42 @@ func TestAnOutageIsWaitedFor(t *testing.T) {
 	})
 }
 
+// Answers to what was sent before an outage can keep the circuit closed for a while, in which more calls fail than may be retried at one time.
+func TestACrowdOfRetriesWaitsForPlacesWhereAnOutageIsWaitedFor(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := learning("generic")
+		s.hold, s.policy.PurseRatio, s.policy.PurseFloor = true, 0.01, 2
+		s.breaker.FailureThreshold = 1000
+		var running, crowded atomic.Int64
+		l := newLab(t, s, append(every(30, step{status: 503}), every(30, step{handle: func(http.ResponseWriter, *http.Request) {
+			if running.Add(1) > 2 {
+				crowded.Add(1)
+			}
+			time.Sleep(100 * time.Millisecond)
+			running.Add(-1)
+		}})...)...)
+		for _, r := range l.crowd(30, call{body: "document"}) {
+			require.Equal(t, []string{"success", "2"}, []string{r.own("Outcome"), r.own("Attempts")})
+		}
+		require.Zero(t, crowded.Load(), "more than two retries at one time")
+		require.Zero(t, l.sink.count())
+		l.quiet()
+	})
+}
+
+func TestWhereAnOutageIsNotWaitedForACrowdOfRetriesIsCut(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := learning("generic")
+		s.policy.PurseRatio, s.policy.PurseFloor = 0.01, 2
+		s.breaker.FailureThreshold = 1000
+		l := newLab(t, s, append(every(30, step{status: 503}), every(30, step{body: "text"})...)...)
+		l.crowd(30, call{body: "document"})
+		require.Equal(t, 28, l.ended("retry_budget"))
+		require.Equal(t, 28, l.sink.count())
+		l.quiet()
+	})
+}
+
 func TestACircuitThatRejectsEmptiesTheQueue(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := fragile()

@@ -20,6 +20,11 @@ func (x *exchange) pass(p *pause) (*permit, retry.Stop) {
 	if stop := x.waitOwn(p, own.length); stop != retry.Continue {
 		return nil, stop
 	}
+	if own.crowded {
+		if stop := x.waitPlace(p); stop != retry.Continue {
+			return nil, stop
+		}
+	}
 	var held time.Duration // by the circuit of a credential
 	for {
 		permit := &permit{}
@@ -58,6 +63,35 @@ func (x *exchange) waitOwn(p *pause, length time.Duration) retry.Stop {
 	x.waitedFor(p, length, p.source)
 	return retry.Continue
 }
+
+// spend takes a place among the retries that the account may make at one time.
+func (x *exchange) spend() (over func(), ok bool) {
+	return x.listener.Purse.Take(x.policy.PurseRatio, x.policy.PurseFloor)
+}
+
+// waitPlace waits until there is a place for one more retry. It is for accounts that hold their requests through an outage: before their circuit
+// has opened, which successes that are still coming in may delay, a crowd fails fast, and none of it is to be given up for that.
+func (x *exchange) waitPlace(p *pause) retry.Stop {
+	for !x.held() { // the circuit holds everybody anyway
+		over, ok := x.spend()
+		if ok {
+			p.over = over
+			return retry.Continue
+		}
+		wait := retry.Uniform(max(x.policy.Base, placePoll))
+		if !x.fits(wait) {
+			return retry.Crowded
+		}
+		if stop := x.sleep(wait, nil); stop != retry.Continue {
+			return stop
+		}
+		x.waitedFor(p, wait, fromBackoff)
+	}
+	return retry.Continue
+}
+
+// placePoll is the least, as the most of a random time, after which a crowded retry looks again for a place.
+const placePoll = 50 * time.Millisecond
 
 // waitedFor adds a deliberate wait to the pause before the next attempt, which is named by its longest part. It is the time that was decided
 // on: what the machine took beyond that is not ours.
