@@ -203,6 +203,9 @@ func (r *Rate) Throttled(now time.Time, e Evidence, t Tuning) bool {
 		keep = min(keep, keepRamp)
 	}
 	was := r.Top
+	if e.Seed > beyond*r.Limit {
+		e.Seed = 0 // that much was not asked for: something else is what limits
+	}
 	r.meet(r.Limit, keep, e, t)
 	if math.Abs(r.Top-was) < near*was && keep == keepMost {
 		r.Span *= 2
@@ -288,21 +291,54 @@ func (r *Rate) Shift(by time.Duration) Rate {
 	return moved
 }
 
-// until is how long that much cost takes to be let go at the rate, as it is going to grow. It is for rates that are known.
+// until is how long that much cost takes to be let go at the rate, as it is going to grow if no throttle comes. It is for rates that are known. A limit that was
+// met once is a guess: whoever is told that it will not do for him gives up what he might have had. One that was met again where it was is believed.
 func (r *Rate) until(cost float64, t Tuning) time.Duration {
-	limit := r.PerSecond(t)
-	if t.Rate > 0 || !r.Ramp {
-		return seconds(cost / limit)
+	if t.Rate > 0 {
+		return seconds(cost / t.Rate)
 	}
-	s := r.Step * math.Log2(1+cost*math.Ln2/(limit*r.Step))
+	if !r.Ramp {
+		if r.Span > 1.5*r.cycle(t) {
+			return seconds(cost / max(r.Limit, r.Top))
+		}
+		return seconds(r.climb(cost, t))
+	}
+	s := doubling(cost, r.Limit, r.Step)
 	if r.Goal > 0 {
-		ramp := r.Step * math.Log2(r.Goal/limit)
-		if s > ramp {
-			s = ramp + (cost-(r.Goal-limit)*r.Step/math.Ln2)/r.Goal
+		if ramp := r.Step * math.Log2(r.Goal/r.Limit); s > ramp {
+			rest := cost - (r.Goal-r.Limit)*r.Step/math.Ln2
+			if r.Grown < r.Span {
+				return seconds(ramp + rest/r.Goal) // the limit of before the outage
+			}
+			s = ramp + r.climb(rest, t)
 		}
 	}
 	return seconds(s)
 }
+
+// climb is the least number of seconds in which that much cost goes along the curve and beyond it.
+func (r *Rate) climb(cost float64, t Tuning) (s float64) {
+	cycle, grown := r.cycle(t), r.Grown
+	if left := r.Span - grown; left > 0 {
+		went := r.Top*left - (r.Top-r.Low)*r.Span/4*math.Pow(left/r.Span, 4)
+		if cost < went {
+			return left * cost / went
+		}
+		s, cost, grown = left, cost-went, r.Span
+	}
+	most := math.Cbrt((beyond-1)/(1-keepMost)) * cycle / haste // seconds from Top until the rate doubles
+	if left := most - (grown - r.Span); left > 0 {
+		went := beyond * r.Top * left
+		if cost < went {
+			return s + left*cost/went
+		}
+		s, cost = s+left, cost-went
+	}
+	return s + doubling(cost, max(r.Limit, beyond*r.Top), searchStep*cycle)
+}
+
+// doubling is how many seconds it takes until that much cost is gone at a rate that doubles in each step.
+func doubling(cost, from, step float64) float64 { return step * math.Log2(1+cost*math.Ln2/(from*step)) }
 
 func cube(x float64) float64 { return x * x * x }
 
