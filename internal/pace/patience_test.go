@@ -128,6 +128,24 @@ func TestASteadyLimitIsBelieved(t *testing.T) {
 	})
 }
 
+// Calls that may run at one time are calls, however many pages each of them has.
+func TestPagesAreNoCallsInFlight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Settings{MaxInFlight: 4, Rate: 1000})
+		turn := b.enter(Request{})
+		time.Sleep(5 * time.Second)
+		turn.Done(Accepted)
+		var turns []*Turn
+		for range 4 + 8 {
+			turns = append(turns, b.enter(Request{Cost: 30, Deadline: time.Now().Add(20 * time.Second)}))
+			time.Sleep(100 * time.Millisecond)
+		}
+		require.False(t, b.has(turns[4]))
+		err := b.q.Enter(new(Turn), Request{Cost: 30, Deadline: time.Now().Add(10 * time.Second)})
+		require.ErrorContains(t, err, "11.25s", "nine turns of four at one time, each of five seconds")
+	})
+}
+
 // A provider that names a rate at which it throttles is not believed twice.
 func TestARateThatIsNamedTooHigh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
