@@ -70,6 +70,14 @@ func (p *Permits) Ended(id string) {
 	}
 }
 
+// Holds reports whether a job may hold a permit: one of this process does, or others share the permits and may have started it.
+func (p *Permits) Holds(id string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, ok := p.open[id]
+	return ok || p.places != nil
+}
+
 // Refused is told, before the turn of the refused call is Done, when the provider says that too many jobs are open. What it takes is as many as are known or being
 // started, but for that call: of a crowd of starts those that are refused say so one by one, and what is left are those that it takes.
 func (p *Permits) Refused() {
