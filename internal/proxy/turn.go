@@ -118,7 +118,7 @@ func (x *exchange) takeTurn(turn *pace.Turn, p *pause) retry.Stop {
 	}
 	deadline := x.start.Add(x.policy.Total - x.policy.leastAttempt()) // the account's share of the time, where another comes after it
 	err := queue.Enter(turn, pace.Request{
-		Tenant: x.ask.tenant, Priority: x.ask.priority, Cost: x.cost(queue), Again: p.again, Job: x.starts(), Deadline: deadline,
+		Tenant: x.ask.tenant, Priority: x.ask.priority, Cost: x.cost(queue), Again: p.again, Job: x.starts() && !x.heir, Deadline: deadline,
 	})
 	if err != nil {
 		return x.turnedAway(queue, err)
