@@ -155,3 +155,33 @@ func TestARateThatIsNamedTooHigh(t *testing.T) {
 		require.LessOrEqual(t, u.refused, 700, "all of them once, since they came at once")
 	})
 }
+
+// A rate grows while it holds somebody up. Those whom something else holds up say nothing of it, however many they are: it must not be without bound when it is needed.
+func TestARateGrowsOnlyWhereItBinds(t *testing.T) {
+	for name, s := range map[string]Settings{"calls in flight": {MaxInFlight: 4}, "open jobs": {}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				limits := usual()
+				limits.MaxInFlight = s.MaxInFlight
+				permits := NewPermits(4, time.Hour, time.Minute)
+				qs := NewQueues("acct", nil, limits, nil, permits)
+				f := &fleet{u: newUpstream(1, 1000, 1000), f: &fuse{changed: qs.CircuitChanged}, qs: qs, q: qs.For("other")}
+				f.stray()
+				start := time.Now()
+				var wg sync.WaitGroup
+				for range 40 {
+					wg.Go(func() {
+						for time.Since(start) < 2*time.Hour {
+							f.do(Request{Job: true})
+						}
+					})
+				}
+				time.Sleep(time.Hour)
+				rate := f.q.Snapshot().Rate
+				wg.Wait()
+				require.Greater(t, rate, 2.0)
+				require.Less(t, rate, 300.0, "four at a time of one and a half seconds, of which two end at the same time now and then")
+			})
+		})
+	}
+}
