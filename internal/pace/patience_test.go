@@ -97,6 +97,12 @@ func TestALimitThatIsAGuessTurnsNobodyAway(t *testing.T) {
 			f.stray()
 			f.u.service = 1500 * time.Millisecond
 		}},
+		{"a slow day on which every call was throttled", 0, func(f *fleet) {
+			for range 12 {
+				f.stray()
+				time.Sleep(time.Second)
+			}
+		}},
 		{"an outage of a slow day, on an account that has been throttled", 0, func(f *fleet) {
 			f.crowd(1000, time.Hour, 0)
 			time.Sleep(time.Minute)

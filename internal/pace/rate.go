@@ -21,6 +21,8 @@ const (
 	keepRamp  = 0.7 // is kept at most when the limit was met while doubling towards it
 	// The way back takes at least so many calls, so that at a slow rate, too, about one call in so many is throttled, not one in three.
 	cycleCalls = 50
+	weakCalls  = 10       // instead, from a limit that was met as good as at once
+	atOnce     = 3        // calls
 	haste      = 4.0      // times as fast the rate goes on beyond the last limit as towards it
 	beyond     = 1.2      // times the last limit without a throttle: that limit is no more, and doubling is safe
 	near       = 0.2      // two limits that differ by less are the same one: it is steady, and is probed half as often
@@ -51,6 +53,7 @@ type Rate struct {
 	Loose bool      `json:"loose,omitempty"` // the limit is of a restart and goes when nobody waits
 	Step  float64   `json:"step,omitempty"`  // seconds that a doubling takes
 	Grown float64   `json:"grown,omitempty"` // seconds on the curve
+	Weak  bool      `json:"weak,omitempty"`  // the last cut came as good as at once after the one before it, so that Top may be far too low
 	Span  float64   `json:"span,omitempty"`  // seconds from Low back to Top
 }
 
@@ -158,6 +161,7 @@ func (r *Rate) grow(now time.Time, more bool, t Tuning) {
 		return
 	}
 	if r.Ramp {
+		r.Step = min(r.Step, r.search(r.Limit, t))
 		r.Limit *= math.Exp2(step / r.Step)
 		if r.Goal > 0 && r.Limit >= r.Goal {
 			r.Limit, r.Ramp = r.Goal, false
@@ -176,7 +180,20 @@ func (r *Rate) grow(now time.Time, more bool, t Tuning) {
 }
 
 // cycle is how many seconds the way back takes where nothing is known of the limit's steadiness.
-func (r *Rate) cycle(t Tuning) float64 { return max(t.Recovery.Seconds(), cycleCalls/r.Top) }
+func (r *Rate) cycle(t Tuning) float64 { return max(t.Recovery.Seconds(), r.calls()/r.Top) }
+
+// calls is how many the way back takes at least.
+func (r *Rate) calls() float64 {
+	if r.Weak {
+		return weakCalls
+	}
+	return cycleCalls
+}
+
+// search is how many seconds a doubling takes that starts from that rate.
+func (r *Rate) search(from float64, t Tuning) float64 {
+	return searchStep * max(t.Recovery.Seconds(), r.calls()/from)
+}
 
 // Evidence is what a throttle is judged by.
 type Evidence struct {
@@ -199,6 +216,7 @@ func (r *Rate) Throttled(now time.Time, e Evidence, t Tuning) bool {
 	}
 	n := float64(e.Slot - r.Cut)
 	keep := min(keepMost, max(keepLeast, (n-1)/n))
+	r.Weak = n < atOnce
 	if r.Ramp {
 		keep = min(keep, keepRamp)
 	}
@@ -303,17 +321,18 @@ func (r *Rate) until(cost float64, t Tuning) time.Duration {
 		}
 		return seconds(r.climb(cost, t))
 	}
-	s := doubling(cost, r.Limit, r.Step)
-	if r.Goal > 0 {
-		if ramp := r.Step * math.Log2(r.Goal/r.Limit); s > ramp {
-			rest := cost - (r.Goal-r.Limit)*r.Step/math.Ln2
-			if r.Grown < r.Span {
-				return seconds(ramp + rest/r.Goal) // the limit of before the outage
-			}
-			s = ramp + r.climb(rest, t)
-		}
+	if r.Goal == 0 {
+		return seconds(r.searching(cost, r.Limit, r.Step, t))
 	}
-	return seconds(s)
+	s, ramp := doubling(cost, r.Limit, r.Step), r.Step*math.Log2(r.Goal/r.Limit)
+	if s <= ramp {
+		return seconds(s)
+	}
+	rest := cost - (r.Goal-r.Limit)*r.Step/math.Ln2
+	if r.Grown < r.Span {
+		return seconds(ramp + rest/r.Goal) // the limit of before the outage
+	}
+	return seconds(ramp + r.climb(rest, t))
 }
 
 // climb is the least number of seconds in which that much cost goes along the curve and beyond it.
@@ -334,7 +353,19 @@ func (r *Rate) climb(cost float64, t Tuning) (s float64) {
 		}
 		s, cost = s+left, cost-went
 	}
-	return s + doubling(cost, max(r.Limit, beyond*r.Top), searchStep*cycle)
+	return s + r.searching(cost, max(r.Limit, beyond*r.Top), searchStep*cycle, t)
+}
+
+// searching is how many seconds it takes until that much cost is gone at a rate that doubles until it is throttled, at first in that step.
+func (r *Rate) searching(cost, from, step float64, t Tuning) (s float64) {
+	for {
+		step = min(step, r.search(from, t))
+		went := from * step / math.Ln2
+		if cost <= went || step <= searchStep*t.Recovery.Seconds() {
+			return s + doubling(cost, from, step)
+		}
+		s, cost, from = s+step, cost-went, 2*from
+	}
 }
 
 // doubling is how many seconds it takes until that much cost is gone at a rate that doubles in each step.
