@@ -67,7 +67,11 @@ func (q *Queue) expected(now time.Time, r Request) time.Duration {
 		flow = q.settings.Smear
 	}
 	if limit := q.settings.MaxInFlight; limit > 0 && q.inFlight >= limit {
-		flow = max(flow, seconds(float64(work+r.cost())*q.meter.duration.Seconds()/float64(limit)))
+		calls := 1.0
+		if work > 0 {
+			calls += float64(work) * float64(q.flows.count) / float64(q.flows.cost) // of the average cost
+		}
+		flow = max(flow, seconds(calls*q.meter.duration.Seconds()/float64(limit)))
 	}
 	return wait + flow
 }

@@ -70,13 +70,22 @@ func (p *Permits) Ended(id string) {
 	}
 }
 
-// Refused is told when the provider says that too many jobs are open: as many as are known are what it takes.
+// Holds reports whether a job may hold a permit: one of this process does, or others share the permits and may have started it.
+func (p *Permits) Holds(id string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, ok := p.open[id]
+	return ok || p.places != nil
+}
+
+// Refused is told, before the turn of the refused call is Done, when the provider says that too many jobs are open. What it takes is as many as are known or being
+// started, but for that call: of a crowd of starts those that are refused say so one by one, and what is left are those that it takes.
 func (p *Permits) Refused() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
 	p.expire(now)
-	p.learned, p.changed = max(1, p.known()), now
+	p.learned, p.changed = max(1, p.known()+max(p.starting-1, 0)), now
 }
 
 // Open is the number of jobs that are taken to be open, and the limit, 0 for none.

@@ -94,6 +94,7 @@ type Queue struct {
 	inFlight int
 	meter    meter
 	waits    waits
+	bound    bool // it was the rate that let nobody go when somebody was last held up
 
 	paused    time.Time     // the end of the pause that those who wait have been told of
 	crowd     bool          // those who waited in it have not all been let out
@@ -190,6 +191,7 @@ func (q *Queue) pump(now time.Time) {
 		t, at := q.choose(now)
 		again = sooner(again, at)
 		if t == nil {
+			q.bound = false
 			break
 		}
 		if q.expired(t, now) {
@@ -255,9 +257,10 @@ func (q *Queue) leave(t *Turn, now time.Time) (at time.Time, ok bool) {
 	if t.job && !q.permits.take(now) {
 		return now.Add(time.Millisecond), false // somebody in another queue was faster
 	}
-	more := q.flows.count > 1 && q.state == Closed // what waits for an outage to end asks for no higher rate
+	more := q.flows.count > 1 && q.state == Closed && q.bound // what waits for an outage, another call or a job to end asks for no higher rate
 	slot, at, ok := q.pacer.Take(now, t.cost, more)
 	if !ok {
+		q.bound = true
 		if t.job {
 			q.permits.giveBack()
 		}
@@ -354,7 +357,7 @@ func (q *Queue) look() {
 	q.state = state
 	switch {
 	case state == Closed && was != Closed:
-		q.probing = false
+		q.probing, q.bound = false, true
 		q.pacer.Resume(q.before)
 	case state != Closed && was == Closed:
 		q.before = q.meter.smooth

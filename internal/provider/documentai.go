@@ -32,7 +32,7 @@ func documentai() *Provider {
 			"metadata.individualProcessStatuses[].status.code", "metadata.individualProcessStatuses[].status.message"),
 		Judge:      documentaiJudge,
 		Charged:    documentaiCharged,
-		QuotaPages: true,
+		QuotaPages: 30,
 		Jobs:       documentaiJobs(),
 		Pages:      documentaiPages(),
 		// A document that failed inside a good answer was processed, and very likely billed: nobody repeats that unasked.
