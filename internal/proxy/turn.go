@@ -170,7 +170,7 @@ func (x *exchange) turnedAway(queue *pace.Queue, err error) retry.Stop {
 	if x.held() {
 		return x.refusedBy(x.holdTime())
 	}
-	if left := queue.Remaining(); !x.fits(left) {
+	if left := queue.Remaining(); left > 0 && !x.fits(left) {
 		x.notBefore = later(x.notBefore, time.Now().Add(left))
 		return retry.HintTooLong
 	}
