@@ -147,7 +147,7 @@ func (q *Queue) line(t *Turn, r Request, now time.Time) error {
 		}
 	}
 	t.tenant, t.again, t.deadline = r.Tenant, r.Again, r.Deadline
-	t.paused = q.paused.After(now) || q.smearing(now)
+	t.paused = q.paused.After(now) || q.smearing(now) || q.state == Holding
 	t.stage = waiting
 	q.flows.add(t)
 	q.pump(now)
@@ -361,6 +361,9 @@ func (q *Queue) look() {
 		q.probeAt = time.Time{}
 	}
 	if state == Holding {
+		if was != Holding {
+			q.flows.each(func(t *Turn) { t.paused = true })
+		}
 		if at := now.Add(wait); wait > 0 || q.probeAt.Before(at) {
 			q.probeAt = at
 		}

@@ -55,7 +55,7 @@ func (t *Turn) Ready() <-chan struct{} { return t.ready }
 // Err is why the turn cannot come; nil: it has come. It is asked after Ready was closed.
 func (t *Turn) Err() error { return t.err }
 
-// Paused reports whether it was a pause that the turn waited for, rather than the rate.
+// Paused reports whether the turn has waited for the end of a pause or of an outage, and not for the rate alone.
 func (t *Turn) Paused() bool {
 	q := t.queue
 	if q == nil {
