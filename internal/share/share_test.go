@@ -2,7 +2,12 @@ package share
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
+	"net/http/httptest"
+	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -11,6 +16,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -272,4 +278,51 @@ func TestPasswords(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(text), "WRONGPASS")
 	require.NotContains(t, string(text), "PLANTED")
+}
+
+// The documentation names the commands that the user of an access list needs.
+func TestTheDocumentedAccessListSuffices(t *testing.T) {
+	text, err := os.ReadFile("../../docs/sharing.md")
+	require.NoError(t, err)
+	line := regexp.MustCompile("`(\\+eval [^`]*)` on `(~[^`]*)`").FindStringSubmatch(string(text))
+	require.Len(t, line, 3)
+	server := startServer(t)
+	root := redis.NewClient(&redis.Options{Addr: strings.TrimPrefix(server.address(), "redis://"), DisableIdentity: true})
+	defer root.Close()
+	rules := []any{"ACL", "SETUSER", "proxy", "on", ">right", line[2], "-@all"}
+	for _, rule := range strings.Fields(line[1]) {
+		rules = append(rules, rule)
+	}
+	require.NoError(t, root.Do(t.Context(), rules...).Err())
+	address := strings.Replace(server.address(), "//", "//proxy:right@", 1) + "/1"
+	s := connected(t, address)
+	c := NewCell[int](account(s), "x", time.Minute)
+	_, _, err = c.Change(t.Context(), add(1))
+	require.NoError(t, err)
+	e := newEmployer(t, address, 1)
+	e.start(t, "a", func() {})
+	e.permits.Ended("a")
+	eventually(t, "an end", func() bool { return e.open() == 0 })
+	require.Zero(t, testutil.ToFloat64(s.health.errors)+testutil.ToFloat64(e.store.health.errors))
+}
+
+// A certificate that nobody vouches for is refused.
+func TestTLS(t *testing.T) {
+	authority := httptest.NewTLSServer(nil) // for its certificate, which is one for example.com and 127.0.0.1
+	defer authority.Close()
+	server := miniredis.NewMiniRedis()
+	require.NoError(t, server.StartTLS(&tls.Config{Certificates: authority.TLS.Certificates}))
+	defer server.Close()
+	roots := x509.NewCertPool()
+	roots.AddCert(authority.Certificate())
+	s, err := Open(Options{Address: "rediss://" + server.Addr(), Roots: roots, Log: zap.NewNop(), Registerer: prometheus.NewRegistry()})
+	require.NoError(t, err)
+	defer s.Close()
+	eventually(t, "the connection", s.Connected)
+
+	core, lines := observer.New(zapcore.DebugLevel)
+	other := joinLogging(t, "rediss://"+server.Addr(), zap.New(core))
+	eventually(t, "a word about it", func() bool { return lines.Len() == 1 })
+	require.False(t, other.Connected())
+	require.Contains(t, lines.All()[0].ContextMap()["why"], "certificate")
 }
