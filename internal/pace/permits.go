@@ -79,12 +79,12 @@ func (p *Permits) Refused() {
 	p.learned, p.changed = max(1, p.known()), now
 }
 
-// Open is the number of jobs that are taken to be open, and the limit, 0 for none.
+// Open is the number of jobs that are taken to be open, in all processes where those can be reached, and the limit, 0 for none.
 func (p *Permits) Open() (open, limit int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.expire(time.Now())
-	return len(p.open), p.bound()
+	return p.known(), p.bound()
 }
 
 // Update replaces the configured limit. What was learned stays.
