@@ -1,5 +1,5 @@
-// Package pace decides when calls may go to a provider that can take only so many: one queue per operation of an account, which learns from throttles how fast it may go,
-// and shares what there is fairly among those who wait.
+// Package pace decides when calls may go to a provider that can take only so many: one queue per operation of an account, which learns from
+// throttles how fast it may go, and shares what there is fairly among those who wait.
 package pace
 
 import (
@@ -80,8 +80,9 @@ type Snapshot struct {
 	Oldest   time.Duration // that somebody has waited
 }
 
-// Queue is where the calls of one operation of one account wait for their turn. A turn comes when nothing stands against it any more: a pause, an open circuit, too many
-// calls under way, too many open jobs, the rate. No goroutine belongs to it: turns are given out by whoever brings news, and by one timer.
+// Queue is where the calls of one operation of one account wait for their turn. A turn comes when nothing stands against it any more: a pause, an
+// open circuit, too many calls under way, too many open jobs, the rate. No goroutine belongs to it: turns are given out by whoever brings news,
+// and by one timer.
 type Queue struct {
 	circuit Circuit
 	permits *Permits
@@ -114,7 +115,8 @@ func newQueue(s Settings, c Circuit, p *Permits) *Queue {
 	return &Queue{circuit: c, permits: p, settings: s, pacer: &own{tuning: s.tuning()}}
 }
 
-// Enter asks for a turn. Without an error the turn has come, or Ready will tell. The error is a *TooLongError or a *FullError; the turn is then as unused as before.
+// Enter asks for a turn. Without an error the turn has come, or Ready will tell. The error is a *TooLongError or a *FullError; the turn is then
+// as unused as before.
 //
 // A deadline that passes while the request waits is the caller's to notice, who then leaves; no turn is given after it.
 func (q *Queue) Enter(t *Turn, r Request) error {
@@ -277,8 +279,8 @@ func (q *Queue) smearing(now time.Time) bool {
 	return q.crowd && now.Sub(q.paused) <= q.settings.Smear
 }
 
-// smear returns when the next of a crowd goes after a pause that no rate paces: the first right at the end, since alone it must lose nothing and in a crowd it finds
-// out for all, the others at even distances.
+// smear returns when the next of a crowd goes after a pause that no rate paces: the first right at the end, since alone it must lose nothing and
+// in a crowd it finds out for all, the others at even distances.
 func (q *Queue) smear(now time.Time) time.Time {
 	if !q.crowd || q.paused.After(now) {
 		return now
@@ -336,7 +338,8 @@ func (q *Queue) wake() {
 	q.pump(now)
 }
 
-// look asks the circuit. The lock is not held meanwhile, so that the breaker may call the queue under a lock of its own; of two looks the later one counts.
+// look asks the circuit. The lock is not held meanwhile, so that the breaker may call the queue under a lock of its own; of two looks the later
+// one counts.
 func (q *Queue) look() {
 	if q.circuit == nil {
 		return
@@ -381,8 +384,8 @@ func (q *Queue) Full() (wait time.Duration, full bool) {
 	return q.expected(time.Now(), Request{}), true
 }
 
-// Pause lets nobody go until then, or until MaxPause from now if that is sooner. It extends a running pause and never shortens it. Those who wait and have no time
-// until its end are told.
+// Pause lets nobody go until then, or until MaxPause from now if that is sooner. It extends a running pause and never shortens it. Those who wait
+// and have no time until its end are told.
 func (q *Queue) Pause(until time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
