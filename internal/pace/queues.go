@@ -46,9 +46,6 @@ func NewQueues(account string, scopes []string, s Settings, c Circuit, p *Permit
 	return q
 }
 
-// Account returns the name of the provider account.
-func (q *Queues) Account() string { return q.account }
-
 // For returns the queue of a scope. Scopes that were not declared share the queue "other".
 func (q *Queues) For(scope string) *Queue {
 	if queue, ok := q.scopes[scope]; ok {

@@ -232,7 +232,7 @@ func (x *exchange) leaveCrowd(permit *permit, held *time.Duration) retry.Stop {
 	if *held == 0 || permit.probes() {
 		return retry.Continue
 	}
-	spread := retry.Uniform(min(smear, time.Until(x.deadline())/2))
+	spread := retry.Uniform(min(Smear, time.Until(x.deadline())/2))
 	stop := x.sleep(spread, nil)
 	*held += spread
 	if stop != retry.Continue {
