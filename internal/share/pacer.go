@@ -12,12 +12,12 @@ import (
 const (
 	// keepRate is how long a rate is known that nobody uses any more and no process remembers.
 	keepRate = time.Hour
-	// ahead is how far into the future slots are reserved: long enough that a trip to the server does not matter, short enough that nobody holds
+	// ahead is how far into the future slots are reserved at most: long enough that a trip to the server does not matter, short enough that nobody holds
 	// many that he does not use after all.
 	ahead = 100 * time.Millisecond
-	// lead is how long before its time one asks for a slot that is further away, on average. Who has had less than the others asks sooner, by up to
-	// four fifths, and a bit of chance keeps them apart.
-	lead, leadChance = 50 * time.Millisecond, 10 * time.Millisecond
+	// aheadOnAverage is how far ahead is asked for on average. Who has had less than the others asks further ahead, by up to four fifths, who has
+	// had more less far, and a bit of chance keeps them apart.
+	aheadOnAverage, aheadChance = 50 * time.Millisecond, 10 * time.Millisecond
 	// stale is how long a reserved slot can still be used after its time, by a process that was kept from it.
 	stale = 250 * time.Millisecond
 	// waitedLately is how long it counts for all that somebody, anywhere, waited for a slot.
@@ -58,6 +58,8 @@ type Pacer struct {
 	more    bool // and others behind him
 	pending []change
 	share   float64 // of the slots given out while this process waited, those that it got
+	got     float64 // of those that it got, the later ones counting more
+	all     float64 // of all
 	last    uint64  // the last slot that was given out when this process last got some; 0: nobody has waited since
 }
 
@@ -272,7 +274,7 @@ func (p *Pacer) step() (again time.Duration) {
 		}
 		return 0
 	}
-	pending, wanted, more, t, last := p.pending, p.wanted, p.more, p.tuning, p.known
+	pending, wanted, more, t, last, lead := p.pending, p.wanted, p.more, p.tuning, p.known, p.lead()
 	p.pending = nil
 	p.mu.Unlock()
 
@@ -293,7 +295,7 @@ func (p *Pacer) step() (again time.Duration) {
 				v.Waited = now
 				most = 1 + int(limit*ahead.Seconds()/float64(p.account.Peers()))
 			}
-			slots = v.Reserve(now, now.Add(ahead), most, now.Sub(v.Waited) < waitedLately, t)
+			slots = v.Reserve(now, now.Add(lead), most, now.Sub(v.Waited) < waitedLately, t)
 			next = v.Next(now, t)
 		}
 		return v, worth || len(slots) > 0
@@ -320,11 +322,14 @@ func (p *Pacer) step() (again time.Duration) {
 	if len(slots) > 0 {
 		p.measure(len(slots), after.Taken, more)
 	}
+	if wanted && p.last == 0 {
+		p.last = max(1, after.Taken)
+	}
 	if wanted {
 		p.wanted = len(slots) == 0 && p.rate.PerSecond(p.tuning) > 0
 	}
 	if wanted && p.wanted {
-		again = max(time.Millisecond, next.Sub(now)-p.lead())
+		again = max(time.Millisecond, next.Sub(now)-lead)
 	}
 	p.mu.Unlock()
 	if news {
@@ -333,16 +338,21 @@ func (p *Pacer) step() (again time.Duration) {
 	return again
 }
 
-// lead is how long before the time of the next slot this process asks for it; mu is held.
+// lead is how long before its time this process asks for a slot, at most ahead; mu is held.
 func (p *Pacer) lead() time.Duration {
-	had := min(1.8, max(0.2, p.share*float64(p.account.Peers())))    // 1: as much as everybody
-	return time.Duration(float64(lead)*(2-had)) + rand.N(leadChance) //nolint:gosec // chance is enough
+	had := 1.0 // as much as everybody
+	if p.last > 0 {
+		missed := float64(p.known.Taken - min(p.last, p.known.Taken)) // since it got the last one
+		had = min(1.8, max(0.2, p.got*float64(p.account.Peers())/max(1, p.all+missed)))
+	}
+	return time.Duration(float64(aheadOnAverage)*(2-had)) + rand.N(aheadChance) //nolint:gosec // chance is enough
 }
 
 // measure learns which part of all slots this process gets while it waits for them, of which it has got some more; mu is held.
 func (p *Pacer) measure(got int, taken uint64, more bool) {
 	if p.last > 0 && taken > p.last {
-		p.share = shareInertia*p.share + (1-shareInertia)*min(1, float64(got)/float64(taken-p.last))
+		p.got, p.all = shareInertia*p.got+float64(got), shareInertia*p.all+float64(taken-p.last)
+		p.share = min(1, p.got/p.all)
 	}
 	p.last = taken
 	if !more {

@@ -290,7 +290,7 @@ func TestTheDocumentedAccessListSuffices(t *testing.T) {
 	root := redis.NewClient(&redis.Options{Addr: strings.TrimPrefix(server.address(), "redis://"), DisableIdentity: true})
 	defer root.Close()
 	rules := []any{"ACL", "SETUSER", "proxy", "on", ">right", line[2], "-@all"}
-	for _, rule := range strings.Fields(line[1]) {
+	for rule := range strings.FieldsSeq(line[1]) {
 		rules = append(rules, rule)
 	}
 	require.NoError(t, root.Do(t.Context(), rules...).Err())
