@@ -50,7 +50,8 @@ func (m *meter) present(now time.Time) float64 {
 	return m.rate
 }
 
-// expected estimates how long a request that came now would wait for its turn, from what waits before it, its flow's share, and the speed at which turns come.
+// expected estimates how long a request that came now would wait for its turn, from what waits before it, its flow's share, and the speed at
+// which turns come.
 func (q *Queue) expected(now time.Time, r Request) time.Duration {
 	rate := q.pacer.Rate()
 	tuning := q.settings.tuning()

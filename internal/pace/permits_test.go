@@ -166,6 +166,8 @@ func TestOtherProcessesHaveJobsToo(t *testing.T) {
 		turn := b.enter(Request{Job: true})
 		require.False(t, b.has(turn), "there may be room, but a place has to be asked for")
 		require.Equal(t, 3, shared.last())
+		open, limit := permits.Open()
+		require.Equal(t, []int{2, 3}, []int{open, limit}, "what is shown is what starts wait for")
 		shared.ready = 1
 		permits.tell()
 		require.True(t, b.has(turn))

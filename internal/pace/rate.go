@@ -37,8 +37,8 @@ const late = 4 * time.Millisecond
 // Rate is what is known of the speed that a provider takes, and the slots given out at it. It is a plain value: nothing in it waits or reads a
 // clock, so several processes can share one and change it by its methods. The zero value is ready: nothing is limited.
 //
-// After a throttle the rate is cut, then comes back to where it was along a cubic curve which is flat there and gets steep beyond, so that most of the time is
-// spent near the limit. One throttle cuts once for all the calls that were on their way when it was told.
+// After a throttle the rate is cut, then comes back to where it was along a cubic curve which is flat there and gets steep beyond, so that most
+// of the time is spent near the limit. One throttle cuts once for all the calls that were on their way when it was told.
 type Rate struct {
 	Limit float64   `json:"limit,omitempty"` // per second; 0: none is known
 	Top   float64   `json:"top,omitempty"`   // the rate that met the last throttle
@@ -128,8 +128,8 @@ type Slot struct {
 	Number uint64
 }
 
-// Reserve gives out the slots of cost 1 that come until then, at most so many, for a process that shares the rate and asks ahead. A call that costs more takes several.
-// More tells that others will wait beyond them. It is for rates that limit: without one all slots are now.
+// Reserve gives out the slots of cost 1 that come until then, at most so many, for a process that shares the rate and asks ahead. A call that
+// costs more takes several. More tells that others will wait beyond them. It is for rates that limit: without one all slots are now.
 func (r *Rate) Reserve(now, until time.Time, most int, more bool, t Tuning) (slots []Slot) {
 	for len(slots) < most {
 		now = r.Next(now, t)

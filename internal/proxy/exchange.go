@@ -90,8 +90,8 @@ type pause struct {
 	crowded bool
 }
 
-// smear is the time over which a crowd that was held is let out.
-const smear = time.Second
+// Smear is the time over which a crowd that was held is let out, where no rate paces it.
+const Smear = time.Second
 
 // The sources of a pause.
 const (

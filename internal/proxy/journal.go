@@ -109,7 +109,8 @@ func (x *exchange) journal() {
 	}
 }
 
-// keepJob journals an accepted start and gives the job's id; "": the answer names none. One that cannot be journaled is logged, and counted by the store: the worker's answer does not suffer.
+// keepJob journals an accepted start and gives the job's id; "": the answer names none. One that cannot be journaled is logged, and counted by
+// the store: the worker's answer does not suffer.
 func (x *exchange) keepJob(j *provider.Jobs) (id string) {
 	header, body, err := x.last.whole(x.account.Provider.RequestID, maxJobAnswer)
 	if err == nil {

@@ -89,7 +89,7 @@ func (s setup) build(t testing.TB, upstream *url.URL, transport http.RoundTrippe
 		Transition: func(breaker.State, breaker.State, breaker.Reason, time.Time) { queues.CircuitChanged() },
 	})
 	breaker.NewMetrics(registry).Add(group)
-	s.queue.MaxPause, s.queue.Smear = max(s.policy.Total, s.policy.Cap), smear
+	s.queue.MaxPause, s.queue.Smear = max(s.policy.Total, s.policy.Cap), Smear
 	permits := pace.NewPermits(s.openJobs, time.Hour, s.queue.Recovery)
 	queues = pace.NewQueues("acct", scopes, s.queue, CircuitOf(group, s.hold), permits)
 	pace.NewMetrics(registry).Add(queues)

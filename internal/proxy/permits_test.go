@@ -111,6 +111,23 @@ func TestAStartThatBroughtNoJobGivesItsPermitBack(t *testing.T) {
 	})
 }
 
+// No throttle and no hint keeps such a start, so that its worker must not be told of one.
+func TestAStartThatFindsNoPermitInItsTime(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := remembering("textract")
+		s.openJobs, s.queue.MaxWaiting = 1, 1
+		j := newJournaling(t, s, job("j-1"))
+		j.send(t.Context(), textractStart("Amz-Sdk-Invocation-Id: i-1"))
+		late := j.waits("i-2")
+		full := j.send(t.Context(), textractStart("Amz-Sdk-Invocation-Id: i-3"))
+		require.Equal(t, "rejected queue_full", full.own("Outcome")+" "+full.own("Reason"))
+		require.Equal(t, "1", full.header.Get("Retry-After"))
+		r := <-late
+		require.Equal(t, "exhausted queue_too_long", r.own("Outcome")+" "+r.own("Reason"))
+		require.Contains(t, r.body, "turn")
+	})
+}
+
 // A worker that starts a job and never asks for it must not hold its place for as long as the result can be fetched.
 func TestAJobOfWhichNobodyHearsIsTakenToBeOver(t *testing.T) {
 	inBubble(t, func(t *testing.T) {

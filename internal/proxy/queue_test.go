@@ -183,6 +183,7 @@ func TestAnOutageIsWaitedFor(t *testing.T) {
 		require.Greater(t, after[32], after[31])
 		require.Equal(t, breaker.Closed, l.circuit().State)
 		require.Zero(t, l.ended("retry_budget"), "who is held is no retry that loads the provider")
+		require.Zero(t, l.figure("retry_delay_seconds", "source", fromQueue), "what kept them was the circuit")
 		l.quiet()
 	})
 }

@@ -170,7 +170,7 @@ func (x *exchange) turnedAway(queue *pace.Queue, err error) retry.Stop {
 	if x.held() {
 		return x.refusedBy(x.holdTime())
 	}
-	if left := queue.Remaining(); !x.fits(left) {
+	if left := queue.Remaining(); left > 0 && !x.fits(left) {
 		x.notBefore = later(x.notBefore, time.Now().Add(left))
 		return retry.HintTooLong
 	}
@@ -232,7 +232,7 @@ func (x *exchange) leaveCrowd(permit *permit, held *time.Duration) retry.Stop {
 	if *held == 0 || permit.probes() {
 		return retry.Continue
 	}
-	spread := retry.Uniform(min(smear, time.Until(x.deadline())/2))
+	spread := retry.Uniform(min(Smear, time.Until(x.deadline())/2))
 	stop := x.sleep(spread, nil)
 	*held += spread
 	if stop != retry.Continue {
