@@ -134,3 +134,46 @@ func TestPlacesWithoutTheServer(t *testing.T) {
 	require.NoError(t, turn.Err())
 	turn.Done(pace.Other)
 }
+
+// The end of a call whose job has its place leaves the places of the other calls alone.
+func TestEachCallHasAPlaceOfItsOwn(t *testing.T) {
+	servers(t, func(t *testing.T, address string) {
+		e := newEmployer(t, address, 2)
+		var slow pace.Turn
+		require.NoError(t, e.queue.Enter(&slow, pace.Request{Job: true}))
+		<-slow.Ready()
+		e.start(t, "quick", func() {})
+		var third pace.Turn
+		require.NoError(t, e.queue.Enter(&third, pace.Request{Job: true}))
+		select {
+		case <-third.Ready():
+			require.Fail(t, "a job and two calls have two permits")
+		case <-time.After(2 * refreshEvery):
+		}
+		slow.Done(pace.Other)
+		<-third.Ready()
+		require.NoError(t, third.Err())
+		third.Done(pace.Other)
+		eventually(t, "the job's place alone", func() bool { return e.open() == 1 })
+	})
+}
+
+// A server that has been emptied without having been away is told all that is open again, by everybody.
+func TestPlacesThatTheServerForgets(t *testing.T) {
+	server := startServer(t)
+	a, b := newEmployer(t, server.address(), 9), newEmployer(t, server.address(), 9)
+	a.start(t, "1", func() {})
+	b.start(t, "2", func() {})
+	b.start(t, "3", func() {})
+	var slow pace.Turn
+	require.NoError(t, a.queue.Enter(&slow, pace.Request{Job: true}))
+	<-slow.Ready()
+	for range 3 {
+		for _, e := range []*employer{a, b} {
+			eventually(t, "three jobs and a call", func() bool { return e.open() == 4 })
+		}
+		require.NoError(t, a.store.client.FlushAll(t.Context()).Err())
+		eventually(t, "that all is told anew", func() bool { return a.store.client.ZCard(t.Context(), a.places.key).Val() == 4 })
+	}
+	slow.Done(pace.Other)
+}
