@@ -3,6 +3,8 @@ package share
 import (
 	"context"
 	"encoding/json"
+	"io"
+	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +17,8 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/ocr-proxy/ocr-proxy/internal/pace"
 )
 
 func add(n int) func(int, time.Time) (int, bool) {
@@ -122,6 +126,83 @@ func TestForeignValues(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, strings.HasSuffix(stored, " 1"), stored)
 	}
+}
+
+// Keys in whose place others have put something else cost nobody the connection.
+func TestKeysOfAnotherType(t *testing.T) {
+	servers(t, func(t *testing.T, address string) {
+		s := join(t, address)
+		a := account(s)
+		c := NewCell[int](a, "x", time.Minute)
+		p := a.Places(func() {}, func() []pace.Job { return []pace.Job{{ID: "1", Ends: time.Now().Add(time.Hour)}} })
+		for range 2 {
+			eventually(t, "the connection", s.Connected)
+			for _, key := range []string{c.key, a.members(), p.key, p.key + ":memory"} {
+				require.NoError(t, s.client.Del(t.Context(), key).Err())
+				require.NoError(t, s.client.LPush(t.Context(), key, "x").Err())
+			}
+			_, _, err := c.Change(t.Context(), add(1))
+			require.NoError(t, err)
+			eventually(t, "the processes", func() bool { return s.client.ZCard(t.Context(), a.members()).Val() == 1 })
+			eventually(t, "the jobs", func() bool { return s.client.ZCard(t.Context(), p.key).Val() == 1 })
+		}
+		require.Zero(t, testutil.ToFloat64(s.health.errors))
+	})
+}
+
+// A server that answers with more than it was asked for, or less, is away.
+func TestAServerThatAnswersAnything(t *testing.T) {
+	for _, values := range []string{"*3\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n", "*0\r\n", "+OK\r\n", "$-1\r\n", "-MOVED 1 h:1\r\n", "HTTP/1.1 400 Bad Request\r\n\r\n"} {
+		s := join(t, "redis://"+answering(t, "*2\r\n$1\r\n1\r\n$1\r\n2\r\n"+values))
+		a := account(s)
+		NewCell[int](a, "x", time.Minute)
+		eventually(t, "a failure", func() bool { return testutil.ToFloat64(s.health.errors) > 1 })
+		require.False(t, s.Connected(), values)
+		require.Equal(t, 1, a.Peers())
+	}
+}
+
+// answering is the address of a server that says the same to whatever it is asked.
+func answering(t *testing.T, answer string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var conns sync.WaitGroup
+	conns.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			conns.Go(func() {
+				defer conn.Close()
+				question := make([]byte, 4<<10)
+				for {
+					if _, err := conn.Read(question); err != nil {
+						return
+					}
+					if _, err := io.WriteString(conn, answer); err != nil {
+						return
+					}
+				}
+			})
+		}
+	})
+	t.Cleanup(func() { _ = l.Close(); conns.Wait() })
+	return l.Addr().String()
+}
+
+// Processes that have gone are not counted for as long as the server's clock was put back.
+func TestPeersOfAClockThatIsPutBack(t *testing.T) {
+	server := miniredis.RunT(t)
+	server.SetTime(time.Now().Add(time.Hour))
+	first, second := join(t, "redis://"+server.Addr()), join(t, "redis://"+server.Addr())
+	mine := account(first)
+	account(second)
+	eventually(t, "two", func() bool { return mine.Peers() == 2 })
+	second.end() // as if it had been killed
+	server.SetTime(time.Now())
+	eventually(t, "one", func() bool { return mine.Peers() == 1 })
 }
 
 func TestTheSameAccount(t *testing.T) {
