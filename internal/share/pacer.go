@@ -18,6 +18,9 @@ const (
 	// lead is how long before its time one asks for a slot that is further away, on average. Who has had less than the others asks sooner, by up to
 	// four fifths, and a bit of chance keeps them apart.
 	lead, leadChance = 50 * time.Millisecond, 10 * time.Millisecond
+	// mostTook is the longest that a change is expected to take. All the slots that come in that time are reserved in advance, too, so that a
+	// server that is far away, or whom many ask, does not make the rate slower.
+	mostTook = 600 * time.Millisecond
 	// stale is how long a reserved slot can still be used after its time, by a process that was kept from it.
 	stale = 250 * time.Millisecond
 	// waitedLately is how long it counts for all that somebody, anywhere, waited for a slot.
@@ -57,8 +60,9 @@ type Pacer struct {
 	wanted  bool // somebody waits for a slot
 	more    bool // and others behind him
 	pending []change
-	share   float64 // of the slots given out while this process waited, those that it got
-	last    uint64  // the last slot that was given out when this process last got some; 0: nobody has waited since
+	took    time.Duration // what a change takes, smoothed
+	share   float64       // of the slots given out while this process waited, those that it got
+	last    uint64        // the last slot that was given out when this process last got some; 0: nobody has waited since
 }
 
 // Pacer returns one for a scope of the account. When there are new slots, or other news, wake is called, never from within the pacer's methods.
@@ -97,6 +101,10 @@ func (p *Pacer) Take(now time.Time, cost int, more bool) (slot uint64, at time.T
 		return 0, time.Time{}, false
 	}
 	first := p.slots[0]
+	if last := p.slots[len(p.slots)-1].At; more && !p.wanted && last.Sub(now) < p.took {
+		p.more, p.wanted = true, true // the next ones take as long as these last
+		stir(p.stirred)
+	}
 	if first.At.After(now) {
 		return 0, first.At, false
 	}
@@ -272,12 +280,13 @@ func (p *Pacer) step() (again time.Duration) {
 		}
 		return 0
 	}
-	pending, wanted, more, t, last := p.pending, p.wanted, p.more, p.tuning, p.known
+	pending, wanted, more, t, last, horizon := p.pending, p.wanted, p.more, p.tuning, p.known, ahead+2*p.took
 	p.pending = nil
 	p.mu.Unlock()
 
 	var slots []pace.Slot
 	var next time.Time
+	began := time.Now()
 	after, now, err := p.cell.Change(p.account.store.ending, func(v pacing, now time.Time) (pacing, bool) {
 		worth := len(pending) > 0
 		if v == (pacing{}) && last != (pacing{}) {
@@ -291,9 +300,9 @@ func (p *Pacer) step() (again time.Duration) {
 			most := 1
 			if more {
 				v.Waited = now
-				most = 1 + int(limit*ahead.Seconds()/float64(p.account.Peers()))
+				most = 1 + int(limit*horizon.Seconds()/float64(p.account.Peers()))
 			}
-			slots = v.Reserve(now, now.Add(ahead), most, now.Sub(v.Waited) < waitedLately, t)
+			slots = v.Reserve(now, now.Add(horizon), most, now.Sub(v.Waited) < waitedLately, t)
 			next = v.Next(now, t)
 		}
 		return v, worth || len(slots) > 0
@@ -308,6 +317,7 @@ func (p *Pacer) step() (again time.Duration) {
 		return time.Millisecond // a crowd was faster
 	}
 	p.mu.Lock()
+	p.took = (3*p.took + min(mostTook, time.Since(began))) / 4
 	news := p.alone || len(slots) > 0
 	if p.alone {
 		p.alone, p.share, p.last = false, 1/float64(p.account.Peers()), 0
@@ -335,8 +345,8 @@ func (p *Pacer) step() (again time.Duration) {
 
 // lead is how long before the time of the next slot this process asks for it; mu is held.
 func (p *Pacer) lead() time.Duration {
-	had := min(1.8, max(0.2, p.share*float64(p.account.Peers())))    // 1: as much as everybody
-	return time.Duration(float64(lead)*(2-had)) + rand.N(leadChance) //nolint:gosec // chance is enough
+	had := min(1.8, max(0.2, p.share*float64(p.account.Peers())))             // 1: as much as everybody
+	return p.took + time.Duration(float64(lead)*(2-had)) + rand.N(leadChance) //nolint:gosec // chance is enough
 }
 
 // measure learns which part of all slots this process gets while it waits for them, of which it has got some more; mu is held.

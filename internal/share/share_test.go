@@ -1,6 +1,7 @@
 package share
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -162,7 +163,7 @@ func TestAServerThatAnswersAnything(t *testing.T) {
 	}
 }
 
-// answering is the address of a server that says the same to whatever it is asked.
+// answering is the address of a server that says the same whenever it is asked for the cells.
 func answering(t *testing.T, answer string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -178,10 +179,15 @@ func answering(t *testing.T, answer string) string {
 				defer conn.Close()
 				question := make([]byte, 4<<10)
 				for {
-					if _, err := conn.Read(question); err != nil {
+					n, err := conn.Read(question)
+					if err != nil {
 						return
 					}
-					if _, err := io.WriteString(conn, answer); err != nil {
+					said := answer
+					if !bytes.Contains(bytes.ToLower(question[:n]), []byte("mget")) {
+						said = "-ERR unknown command\r\n"
+					}
+					if _, err := io.WriteString(conn, said); err != nil {
 						return
 					}
 				}
