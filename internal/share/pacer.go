@@ -29,6 +29,9 @@ const (
 	resumedLately = 2 * time.Second
 	// mostPending bounds the changes that are on their way to the server.
 	mostPending = 256
+	// hadMuch is how much more than everybody a process has had that asks for one slot less at a time. Where all ask equally often, those who
+	// come first each time would otherwise keep what they have.
+	hadMuch = 1.1
 	// shareInertia is how much of what is known of this process' share a new reservation leaves.
 	shareInertia = 0.9
 )
@@ -281,6 +284,7 @@ func (p *Pacer) step() (again time.Duration) {
 		return 0
 	}
 	pending, wanted, more, t, last, horizon := p.pending, p.wanted, p.more, p.tuning, p.known, ahead+2*p.took
+	greedy := p.last > 0 && p.had() > hadMuch
 	p.pending = nil
 	p.mu.Unlock()
 
@@ -300,7 +304,10 @@ func (p *Pacer) step() (again time.Duration) {
 			most := 1
 			if more {
 				v.Waited = now
-				most = 1 + int(limit*horizon.Seconds()/float64(p.account.Peers()))
+				most = int(limit * horizon.Seconds() / float64(p.account.Peers()))
+				if !greedy || most == 0 {
+					most++
+				}
 			}
 			slots = v.Reserve(now, now.Add(horizon), most, now.Sub(v.Waited) < waitedLately, t)
 			next = v.Next(now, t)
@@ -348,6 +355,9 @@ func (p *Pacer) lead() time.Duration {
 	had := min(1.8, max(0.2, p.share*float64(p.account.Peers())))             // 1: as much as everybody
 	return p.took + time.Duration(float64(lead)*(2-had)) + rand.N(leadChance) //nolint:gosec // chance is enough
 }
+
+// had is how much of the slots this process gets, of which 1 is as much as everybody; mu is held.
+func (p *Pacer) had() float64 { return p.share * float64(p.account.Peers()) }
 
 // measure learns which part of all slots this process gets while it waits for them, of which it has got some more; mu is held.
 func (p *Pacer) measure(got int, taken uint64, more bool) {

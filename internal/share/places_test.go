@@ -66,6 +66,7 @@ func (e *employer) start(t *testing.T, id string, call func()) {
 }
 
 func TestOpenJobsAreBoundedTogether(t *testing.T) {
+	t.Parallel()
 	servers(t, func(t *testing.T, address string) {
 		const limit, each = 4, 12
 		var open, most, started atomic.Int64
@@ -99,6 +100,7 @@ func TestOpenJobsAreBoundedTogether(t *testing.T) {
 }
 
 func TestPlacesOfAKilledProcess(t *testing.T) {
+	t.Parallel()
 	server := miniredis.RunT(t)
 	server.SetTime(time.Now())
 	address := "redis://" + server.Addr()
@@ -114,6 +116,7 @@ func TestPlacesOfAKilledProcess(t *testing.T) {
 
 // What is open here is told again to a server that has lost it; while it is away, each process counts its own.
 func TestPlacesWithoutTheServer(t *testing.T) {
+	t.Parallel()
 	server := startServer(t)
 	a, b := newEmployer(t, server.address(), 2), newEmployer(t, server.address(), 2)
 	a.start(t, "1", func() {})
@@ -137,6 +140,7 @@ func TestPlacesWithoutTheServer(t *testing.T) {
 
 // The end of a call whose job has its place leaves the places of the other calls alone.
 func TestEachCallHasAPlaceOfItsOwn(t *testing.T) {
+	t.Parallel()
 	servers(t, func(t *testing.T, address string) {
 		e := newEmployer(t, address, 2)
 		var slow pace.Turn
@@ -160,6 +164,7 @@ func TestEachCallHasAPlaceOfItsOwn(t *testing.T) {
 
 // A server that has been emptied without having been away is told all that is open again, by everybody.
 func TestPlacesThatTheServerForgets(t *testing.T) {
+	t.Parallel()
 	server := startServer(t)
 	a, b := newEmployer(t, server.address(), 9), newEmployer(t, server.address(), 9)
 	a.start(t, "1", func() {})
