@@ -2,6 +2,7 @@ package share
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -65,7 +66,7 @@ func (s *Store) watch() {
 // refresh asks for the server's time and for all cells, in one trip.
 func (s *Store) refresh() error {
 	s.mu.Lock()
-	cells := s.cells[:len(s.cells):len(s.cells)]
+	cells := slices.Clip(s.cells)
 	s.mu.Unlock()
 	keys, marks := make([]string, len(cells)), make([]int, len(cells))
 	for i, c := range cells {
@@ -98,7 +99,7 @@ func (s *Store) refresh() error {
 // announce gives a sign of life for each account, and counts the others.
 func (s *Store) announce() error {
 	s.mu.Lock()
-	accounts := s.accounts[:len(s.accounts):len(s.accounts)]
+	accounts := slices.Clip(s.accounts)
 	s.mu.Unlock()
 	for _, a := range accounts {
 		n, err := announce.Run(s.ending, s.client, []string{a.members()}, s.me, forgottenAfter.Milliseconds()).Int64()
