@@ -168,7 +168,7 @@ func (p *Permits) giveBack() {
 	defer p.mu.Unlock()
 	p.starting--
 	if p.places != nil {
-		p.places.Return()
+		p.places.Return(p.starting)
 	}
 }
 

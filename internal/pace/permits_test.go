@@ -154,7 +154,7 @@ func (p *table) Take() bool {
 	return true
 }
 
-func (p *table) Return()                   { p.ready++ }
+func (p *table) Return(int)                { p.ready++ }
 func (p *table) Started(string, time.Time) {}
 func (p *table) Ended(string)              {}
 

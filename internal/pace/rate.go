@@ -34,6 +34,9 @@ const (
 // late is how late a timer may be for the next call to make up for it.
 const late = 4 * time.Millisecond
 
+// mostAhead is how far before its time a slot may have been given out. What lies further ahead was written by a clock that has been put back.
+const mostAhead = 2 * time.Second
+
 // Rate is what is known of the speed that a provider takes, and the slots given out at it. It is a plain value: nothing in it waits or reads a
 // clock, so several processes can share one and change it by its methods. The zero value is ready: nothing is limited.
 //
@@ -97,7 +100,7 @@ func (r *Rate) Next(now time.Time, t Tuning) time.Time {
 // owed is the debt at that time. Below zero it makes up for a timer that was late, so that the rate is kept on average and a learned one
 // does not depend on how late timers are; by no more than a call, since to catch up is to be early.
 func (r *Rate) owed(now time.Time, t Tuning) float64 {
-	if r.At.IsZero() {
+	if r.At.IsZero() || r.At.Sub(now) > mostAhead {
 		return 0
 	}
 	limit := r.PerSecond(t)
@@ -111,7 +114,7 @@ func (r *Rate) Take(now time.Time, cost int, more bool, t Tuning) uint64 {
 	if limit == 0 {
 		return r.Taken
 	}
-	if now.Before(r.At) {
+	if ahead := r.At.Sub(now); ahead > 0 && ahead <= mostAhead {
 		now = r.At // slots have been reserved ahead
 	}
 	r.Debt = r.owed(now, t) + float64(cost)

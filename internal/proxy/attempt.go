@@ -63,8 +63,8 @@ func (x *exchange) try(out *http.Request, permit *permit, n int, before pause) {
 	} else {
 		record.verdict = x.gather(told, x.judge(seen, told))
 		record.verdict.Aside = record.verdict.Aside || clock.short && classify.IsTimeout(err) || errors.Is(err, ErrShutdown)
-		record.ambiguous = seen.Ambiguous(x.op.Repeat != provider.Always)
 	}
+	record.ambiguous = seen.Ambiguous(x.op.Repeat != provider.Always)
 	if record.verdict.Class == classify.Throttle {
 		record.rate, _ = retry.Rate(seen.Header, time.Now())
 	}

@@ -120,6 +120,9 @@ func (x *exchange) keepJob(j *provider.Jobs) (id string) {
 		err = x.putJob(j, id, header, body)
 	}
 	if err != nil {
+		if g := x.listener.Group; g != nil && id != "" {
+			g.remember(leadOfJob+id, x.account, j.Lives) // it is there all the same, and nowhere else
+		}
 		x.account.Log.Error("an accepted job is not in the journal: a repeat of its start may be a second job, and a letter about it would not know its document",
 			zap.String("provider", x.account.Name), zap.String("operation", x.op.Name), zap.String("error", x.secrets().Text(err.Error())))
 	}
