@@ -70,6 +70,7 @@ type Places struct {
 	full    bool // there was none
 	free    []place
 	busy    []string             // of calls
+	passed  int                  // places of calls that jobs have, and whose calls have not returned them yet
 	added   map[string]time.Time // until when; not told yet
 	removed []string             // not told yet
 	renewed time.Time
@@ -126,6 +127,10 @@ func (p *Places) Take() bool {
 func (p *Places) Return() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.passed > 0 {
+		p.passed-- // which of them that was does not matter
+		return
+	}
 	if n := len(p.busy); n > 0 {
 		p.free = append(p.free, place{p.busy[n-1], time.Now()})
 		p.busy = p.busy[:n-1]
@@ -140,6 +145,7 @@ func (p *Places) Started(id string, ends time.Time) {
 	if n := len(p.busy); n > 0 {
 		p.removed = append(p.removed, p.busy[n-1])
 		p.busy = p.busy[:n-1]
+		p.passed++
 	}
 	stir(p.stirred)
 }
@@ -275,7 +281,7 @@ func (p *Places) lose() (news bool) {
 	defer p.mu.Unlock()
 	news = p.known
 	p.listed, p.known, p.full, p.limit = false, false, false, 0
-	p.free, p.busy = nil, nil
+	p.free, p.busy, p.passed = nil, nil, 0
 	clear(p.added)
 	return news
 }

@@ -134,3 +134,28 @@ func TestPlacesWithoutTheServer(t *testing.T) {
 	require.NoError(t, turn.Err())
 	turn.Done(pace.Other)
 }
+
+// The place that a job has taken over from its call is not given back a second time, as that of another call which is still under way.
+func TestAPlaceIsGivenBackOnce(t *testing.T) {
+	server := miniredis.RunT(t)
+	e := newEmployer(t, "redis://"+server.Addr(), 2)
+	var turns [3]pace.Turn
+	for i := range 2 {
+		require.NoError(t, e.queue.Enter(&turns[i], pace.Request{Job: true}))
+		if ready := turns[i].Ready(); ready != nil {
+			<-ready
+		}
+	}
+	require.NoError(t, e.queue.Enter(&turns[2], pace.Request{Job: true}))
+	e.permits.Started("first")
+	turns[0].Done(pace.Accepted)
+	select {
+	case <-turns[2].Ready():
+		require.Fail(t, "a job is open and another one is being started: there is no place for a third")
+	default:
+	}
+	require.Equal(t, 1, e.queue.Snapshot().InFlight)
+	turns[1].Done(pace.Other)
+	<-turns[2].Ready()
+	turns[2].Leave()
+}
