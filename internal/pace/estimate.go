@@ -64,7 +64,7 @@ func (q *Queue) expected(now time.Time, r Request) time.Duration {
 	flow := time.Duration(0)
 	if limited {
 		flow = rate.until(float64(work), tuning)
-	} else if q.smearing(now) && work > 0 {
+	} else if q.smearing() && work > 0 {
 		flow = q.settings.Smear
 	}
 	if limit := q.settings.MaxInFlight; limit > 0 && q.inFlight >= limit {

@@ -99,7 +99,7 @@ type Queue struct {
 
 	paused    time.Time     // the end of the pause that those who wait have been told of
 	crowd     bool          // those who waited in it have not all been let out
-	smearGap  time.Duration // between two of them; 0: not yet known
+	crowdSize int           // the most that have been in it at a time; 0: not yet known
 	smearNext time.Time
 
 	state   CircuitState
@@ -150,7 +150,7 @@ func (q *Queue) line(t *Turn, r Request, now time.Time) error {
 		}
 	}
 	t.tenant, t.again, t.deadline = r.Tenant, r.Again, r.Deadline
-	t.paused = q.paused.After(now) || q.smearing(now) || q.state == Holding
+	t.paused = q.paused.After(now) || q.smearing() || q.state == Holding
 	t.stage = waiting
 	q.flows.add(t)
 	q.pump(now)
@@ -269,8 +269,8 @@ func (q *Queue) leave(t *Turn, now time.Time) (at time.Time, ok bool) {
 		return at, false
 	}
 	t.permit = t.job
-	q.smearNext = q.smearNext.Add(q.smearGap)
 	q.flows.serve(t)
+	q.smeared(now)
 	q.probing = q.state == Holding
 	t.probe = q.probing
 	q.grant(t, slot, now)
