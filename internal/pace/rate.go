@@ -222,6 +222,8 @@ func (r *Rate) Throttled(now time.Time, e Evidence, t Tuning) bool {
 	r.Weak = n < atOnce
 	if r.Ramp {
 		keep = min(keep, keepRamp)
+	} else {
+		keep = max(keep, min(keepMost, e.Accepted/r.Limit)) // what is accepted all the time is no limit: it was met too close behind another call
 	}
 	was := r.Top
 	if e.Seed > beyond*r.Limit {

@@ -257,7 +257,7 @@ func TestTenTimesFaster(t *testing.T) {
 }
 
 func TestChangingQuota(t *testing.T) {
-	for burst, least := range map[float64]float64{1: 0.90, 22: 0.95} {
+	for burst, least := range map[float64]float64{1: 0.90, 22: 0.976} {
 		for _, seed := range seeds() {
 			synctest.Test(t, func(t *testing.T) {
 				u := newUpstream(seed, 22.2, burst)
