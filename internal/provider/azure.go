@@ -31,6 +31,7 @@ func azure() *Provider {
 			"analyzeResult.errors[].code", "analyzeResult.errors[].message", "result.details[].error.code", "result.details[].error.message",
 		},
 		Judge:                azureJudge,
+		Words:                azureScores(),
 		Jobs:                 azureJobs(),
 		Pages:                azurePages(),
 		Table:                azureTable(),
@@ -39,6 +40,14 @@ func azure() *Provider {
 		RequestID:            []string{"Apim-Request-Id", "X-Ms-Request-Id"},
 		Credentials:          []string{"Ocp-Apim-Subscription-Key"},
 		RepeatsAnyRetryAfter: true,
+	}
+}
+
+// azureScores are below the pages in the newer generations, and below the lines of pages in v2.1 and in Vision's.
+func azureScores() *Words {
+	return &Words{
+		At:    []string{"analyzeResult.pages[].words[]", "analyzeResult.readResults[].lines[].words[]"},
+		Score: "confidence", Most: 1,
 	}
 }
 

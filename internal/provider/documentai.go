@@ -31,6 +31,7 @@ func documentai() *Provider {
 			"metadata.@type", "metadata.state", "metadata.stateMessage",
 			"metadata.individualProcessStatuses[].status.code", "metadata.individualProcessStatuses[].status.message"),
 		Judge:      documentaiJudge,
+		Words:      &Words{At: []string{"document.pages[].tokens[]"}, Score: "layout.confidence", Most: 1, DropsZero: true},
 		Charged:    documentaiCharged,
 		QuotaPages: true,
 		Jobs:       documentaiJobs(),

@@ -37,6 +37,7 @@ func textract() *Provider {
 			}
 			return classify.Fault{Codes: []string{"FAILED"}, Message: v.String("StatusMessage"), Job: true}, true
 		},
+		Words:   textractScores(),
 		Charged: textractCharged,
 		Jobs:    textractJobs(),
 		Table:   awsTable(),
@@ -47,6 +48,17 @@ func textract() *Provider {
 			return strings.Contains(request, "attempt=") && !strings.Contains(request+";", "attempt=1;")
 		},
 		RequestID: []string{"X-Amzn-Requestid"},
+	}
+}
+
+// textractScores are among the blocks of pages, lines, cells and layout, some of which have scores of their own.
+func textractScores() *Words {
+	return &Words{
+		At: []string{
+			"Blocks[]", "ExpenseDocuments[].Blocks[]", "IdentityDocuments[].Blocks[]",
+			"Results[].Extractions[].ExpenseDocument.Blocks[]", "Results[].Extractions[].IdentityDocument.Blocks[]",
+		},
+		Score: "Confidence", Most: 100, Kind: "BlockType", Word: "WORD",
 	}
 }
 
