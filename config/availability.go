@@ -26,8 +26,6 @@ func (p Provider) missing() []feature {
 func missingInherited(b Breaker, r Review, pre Precheck) []feature {
 	list := []feature{
 		{"breaker.on_sustained", b.OnSustained == "review" || b.OnSustained == "fallback"},
-		{"review.fields", len(r.Fields) > 0},
-		{"review.required", len(r.Required) > 0},
 		{"precheck.enabled", pre.Enabled},
 	}
 	for _, f := range r.silentFailures() {

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -229,7 +230,12 @@ func policy(c config.Retry) proxy.Policy {
 }
 
 func scrutiny(c config.Review) proxy.Scrutiny {
-	s := proxy.Scrutiny{Threshold: c.Threshold}
+	s := proxy.Scrutiny{Threshold: c.Threshold, Fields: c.Fields, Required: map[string][]string{}}
+	for kind, names := range c.Required {
+		for _, name := range names {
+			s.Required[strings.ToLower(kind)] = append(s.Required[strings.ToLower(kind)], strings.ToLower(name))
+		}
+	}
 	switch c.Aggregate {
 	case "min":
 		s.Aggregate = proxy.ByMin

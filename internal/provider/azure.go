@@ -32,6 +32,7 @@ func azure() *Provider {
 		},
 		Judge:                azureJudge,
 		Words:                azureScores(),
+		Documents:            azureDocuments(),
 		Jobs:                 azureJobs(),
 		Pages:                azurePages(),
 		Table:                azureTable(),
@@ -48,6 +49,17 @@ func azureScores() *Words {
 	return &Words{
 		At:    []string{"analyzeResult.pages[].words[]", "analyzeResult.readResults[].lines[].words[]"},
 		Score: "confidence", Most: 1,
+	}
+}
+
+// azureDocuments name their types, such as invoice, in v2.1 prebuilt:invoice. A field that the model knows and did not find is null or left out.
+func azureDocuments() *Documents {
+	return &Documents{
+		At: []DocumentPlace{
+			{At: "analyzeResult.documents[]", Type: "docType", Map: "fields"},
+			{At: "analyzeResult.documentResults[]", Type: "docType", Map: "fields"},
+		},
+		Most: 1,
 	}
 }
 

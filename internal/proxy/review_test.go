@@ -3,6 +3,7 @@ package proxy
 import (
 	"crypto/sha256"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -127,6 +128,22 @@ func TestABetterAnswerResolvesTheLetterBeforeItsWorkerHasIt(t *testing.T) {
 	})
 }
 
+func TestALetterAboutAFailureWaitsForTheDelivery(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := reviewing("textract")
+		s.policy.MaxAttempts = 1
+		l, letters := healing(t, s, step{status: 500}, step{body: sure, header: amzJSON}, step{body: sure, header: amzJSON})
+		l.send(t.Context(), detect("QQ=="))
+		c := detect("QQ==")
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, c.target, strings.NewReader(c.body))
+		r.Header = headerOf(c.header)
+		l.account.ServeHTTP(unheard{httptest.NewRecorder()}, r)
+		require.Equal(t, 1, l.requests(Success))
+		require.Len(t, letters("open"), 1)
+		l.account.Calls.Close()
+	})
+}
+
 // Whoever replays such a letter by hand and gets no better answer finds it open, and a letter of another outcome becomes one to look at.
 func TestAReplayOfUnsureWordsLeavesTheLetter(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
@@ -235,4 +252,48 @@ func TestAnAnswerToLookAtIsRescued(t *testing.T) {
 		require.Len(t, l.upstream.attempts(), 1, "it was paid for")
 		l.closing()
 	})
+}
+
+func TestFieldsThatAreUnsureOrMissingAreForReview(t *testing.T) {
+	poll := azurePoll("r-1")
+	answer := func(fields string) string {
+		return `{"status":"succeeded","analyzeResult":{"documents":[{"docType":"invoice","fields":{` + fields + `}}],"pages":[{"words":[{"confidence":0.9}]}]}}`
+	}
+	total := `"InvoiceTotal":{"type":"number","content":"7","confidence":0.85}`
+	of := func(kind string, threshold float64) Scrutiny {
+		return Scrutiny{Fields: map[string]map[string]float64{kind: {"invoicetotal": threshold}}}
+	}
+	required := func(kind string) Scrutiny { return Scrutiny{Required: map[string][]string{kind: {"invoicetotal"}}} }
+	t.Parallel()
+	for name, c := range map[string]struct {
+		how          Scrutiny
+		body, reason string
+	}{
+		"sure enough":                      {of("invoice", 0.85), answer(total), ""},
+		"not sure":                         {of("invoice", 0.9), answer(total), "low_field_confidence"},
+		"another type":                     {of("receipt", 0.9), answer(total), ""},
+		"any type":                         {of(AnyType, 0.9), answer(total), "low_field_confidence"},
+		"what is absent is not unsure":     {of("invoice", 0.9), answer(""), ""},
+		"required and there":               {required("invoice"), answer(total), ""},
+		"required and missing":             {required("invoice"), answer(""), "missing_field"},
+		"required and null":                {required("invoice"), answer(`"InvoiceTotal":null`), "missing_field"},
+		"required and not found":           {required(AnyType), answer(`"InvoiceTotal":{"content":"NOT_FOUND","confidence":0.99}`), "missing_field"},
+		"required of another type":         {required("receipt"), answer(""), ""},
+		"nothing is missing while it runs": {required(AnyType), `{"status":"running"}`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				l := newLab(t, reviewingBy("azure", c.how), step{header: asJSON, body: c.body})
+				r := l.send(t.Context(), poll)
+				require.Equal(t, []string{c.body, c.reason}, []string{r.body, r.own("Reason")})
+				require.Equal(t, c.reason != "", r.own("Outcome") == "review", r.own("Outcome"))
+				if c.reason != "" {
+					letter, _ := l.buried()
+					require.Equal(t, []string{"soft", c.reason}, []string{letter.ErrorClass, letter.ErrorCode})
+					require.Contains(t, letter.Diagnostic, `the field invoicetotal of a document of type "invoice"`)
+				}
+				l.closing()
+			})
+		})
+	}
 }
