@@ -29,6 +29,9 @@ func missingInherited(b Breaker, r Review, pre Precheck) []feature {
 		{"precheck.enabled", pre.Enabled},
 	}
 	for _, f := range r.silentFailures() {
+		if f.key == "partial" || f.key == "truncated" {
+			continue
+		}
 		list = append(list, feature{"review." + f.key, f.action == "review"})
 	}
 	return list

@@ -11,9 +11,9 @@ func TestFeaturesThatAreNotAvailableYet(t *testing.T) {
 	for key, text := range map[string]string{
 		"tracing.otlp_endpoint":             "tracing: {otlp_endpoint: 'http://x:4318'}",
 		"breaker.on_sustained":              "breaker: {on_sustained: review}",
-		"review.truncated":                  "review: {truncated: review}",
+		"review.malformed_output":           "review: {malformed_output: review}",
 		"precheck.enabled":                  "precheck: {enabled: true}",
-		"providers[0].review.partial":       providers(account("review: {partial: review}")),
+		"providers[0].review.missing_pages": providers(account("review: {missing_pages: review}")),
 		"providers[0].precheck.enabled":     providers(account("precheck: {enabled: true}")),
 		"providers[0].breaker.on_sustained": providers(account("breaker: {on_sustained: fallback}")),
 		"providers[0].mode":                 providers(account("mode: observe")),

@@ -231,6 +231,12 @@ func policy(c config.Retry) proxy.Policy {
 
 func scrutiny(c config.Review) proxy.Scrutiny {
 	s := proxy.Scrutiny{Threshold: c.Threshold, Fields: c.Fields, Required: map[string][]string{}}
+	if c.Partial == "review" {
+		s.Signs = append(s.Signs, provider.Partial)
+	}
+	if c.Truncated == "review" {
+		s.Signs = append(s.Signs, provider.Truncated)
+	}
 	for kind, names := range c.Required {
 		for _, name := range names {
 			s.Required[strings.ToLower(kind)] = append(s.Required[strings.ToLower(kind)], strings.ToLower(name))

@@ -87,7 +87,7 @@ providers:
     rules: [{status: 418, class: throttle}]
     retry: {max_attempts: 4, ambiguous: always, total_budget: 50s, operations: {StartDocumentAnalysis: {max_attempts: 2}}}
     breaker: {failure_threshold: 2, on_open: wait, on_throttle: trip}
-    review: {threshold: 0.7, aggregate: p10, fields: {Expense: {TOTAL: 0.9}}, required: {"*": [TOTAL], Identity: [FIRST_NAME]}}
+    review: {partial: review, truncated: review, threshold: 0.7, aggregate: p10, fields: {Expense: {TOTAL: 0.9}}, required: {"*": [TOTAL], Identity: [FIRST_NAME]}}
   - {name: two, kind: generic, listen: "127.0.0.1:0", upstream: "http://127.0.0.1:1", inject_token: false}
 `)
 	cfg, err := config.Load(path, nil)
@@ -112,6 +112,7 @@ providers:
 	require.Equal(t, proxy.Scrutiny{
 		Threshold: 0.7, Aggregate: proxy.ByP10, Fields: map[string]map[string]float64{"expense": {"total": 0.9}},
 		Required: map[string][]string{proxy.AnyType: {"total"}, "identity": {"first_name"}},
+		Signs:    []string{provider.Partial, provider.Truncated},
 	}, one.Scrutiny)
 
 	require.Equal(t, 5, two.Policy(provider.Other).MaxAttempts)

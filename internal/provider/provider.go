@@ -80,6 +80,8 @@ type Provider struct {
 	Words *Words
 	// Documents says where good answers hold documents and their fields; nil: none of the kind do.
 	Documents *Documents
+	// Signs are how good answers say that they are not all that was asked for.
+	Signs []Sign
 	// Batch says how a call about several items is made again for some of them; nil: no call is.
 	Batch *Batch
 	// Pages says how a call is made again for some pages of its document; nil: no call is.

@@ -39,6 +39,7 @@ func textract() *Provider {
 		},
 		Words:     textractScores(),
 		Documents: textractDocuments(),
+		Signs:     []Sign{{Path: "JobStatus", Values: []string{"PARTIAL_SUCCESS"}, Means: Partial}},
 		Charged:   textractCharged,
 		Jobs:      textractJobs(),
 		Table:     awsTable(),

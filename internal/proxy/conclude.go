@@ -183,6 +183,9 @@ func (x *exchange) fixedWord() string {
 	if last := x.lastAttempt(); last.verdict.Class == classify.Soft || last.verdict.Code == malformedOutput {
 		return last.verdict.Code
 	}
+	if in := x.looked(); in != nil {
+		return in.sign
+	}
 	return ""
 }
 

@@ -150,11 +150,12 @@ func (a *AccountMetrics) request(x *exchange, total time.Duration) {
 	o := a.operation(operation)
 	o.requests[x.outcome].Inc()
 	o.requestTime.Observe(total.Seconds())
-	if x.outcome == Review {
+	in := x.looked()
+	if x.outcome == Review || in != nil && in.sign != "" {
 		o.soft.Inc()
 	}
-	if scores := x.scores(); scores != nil && scores.Count() > 0 {
-		figure, _ := x.account.Scrutiny.figure(scores)
+	if in != nil && in.scores != nil && in.scores.Count() > 0 {
+		figure, _ := x.account.Scrutiny.figure(in.scores)
 		a.metrics.confidence.WithLabelValues(a.name, operation).Observe(figure)
 	}
 	n := len(x.history)

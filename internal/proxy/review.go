@@ -29,13 +29,15 @@ type Scrutiny struct {
 	// and names are in lower case.
 	Fields   map[string]map[string]float64
 	Required map[string][]string
+	// Signs are the meanings of signs for which an answer is to be looked at; the others are told and counted.
+	Signs []string
 }
 
 // AnyType is the type under which fields of documents of all types are named.
 const AnyType = "*"
 
-// on reports whether answers have to be looked into for it.
-func (r *Scrutiny) on() bool { return r.Threshold > 0 || r.readsFields() }
+// on reports whether there may be answers to look at.
+func (r *Scrutiny) on() bool { return r.Threshold > 0 || r.readsFields() || len(r.Signs) > 0 }
 
 // readsFields reports whether answers have to be looked into for their fields.
 func (r *Scrutiny) readsFields() bool { return len(r.Fields)+len(r.Required) > 0 }
@@ -110,6 +112,7 @@ type insight struct {
 	malformed bool             // labelled JSON, and none
 	scores    *provider.Scores // of its words; nil: nobody asked
 	finding   finding          // about its documents, the first one
+	sign      string           // that it is not all that was asked for; "": there is none
 }
 
 // review is the verdict on an answer that is good otherwise.
@@ -118,6 +121,9 @@ func (r *Scrutiny) review(v classify.Verdict, in insight) classify.Verdict {
 		return v
 	}
 	found := in.finding
+	if found.code == "" && in.sign != "" && slices.Contains(r.Signs, in.sign) {
+		found = finding{in.sign, "review." + in.sign, "the provider says that the answer is " + in.sign}
+	}
 	if found.code == "" && in.scores != nil && in.scores.Count() > 0 {
 		if figure, name := r.figure(in.scores); figure < r.Threshold-rounding {
 			found = finding{lowConfidence, "review.threshold", fmt.Sprintf("the %s confidence of %s is %.4f, below %v", name, plural(in.scores.Count(), "word"), figure, r.Threshold)}
@@ -132,7 +138,7 @@ func (r *Scrutiny) review(v classify.Verdict, in insight) classify.Verdict {
 // lookInto reads a good JSON answer once and finds the failure that is told inside and, for an account that reviews, the scores of its words. A
 // *jsonstream.SyntaxError says that it is no JSON.
 func lookInto(p *provider.Provider, r *Scrutiny, operation string, body io.Reader) (in insight, err error) {
-	watch := p.Watch
+	watch := p.Watched()
 	var (
 		words     *provider.WordReader
 		documents *provider.DocumentReader
@@ -156,6 +162,9 @@ func lookInto(p *provider.Provider, r *Scrutiny, operation string, body io.Reade
 		if words != nil && words.Take(path, v) || documents != nil && documents.Take(path, v) {
 			return
 		}
+		if in.sign == "" && len(p.Signs) > 0 {
+			in.sign = p.Sign(path, v.Text)
+		}
 		if kept++; kept > maxValues {
 			return
 		}
@@ -178,15 +187,15 @@ func lookInto(p *provider.Provider, r *Scrutiny, operation string, body io.Reade
 	return in, nil
 }
 
-// scores are those of the words in the answer that the worker is given; nil: none were asked for, or it is not an answer of this call's own.
-func (x *exchange) scores() *provider.Scores {
+// looked is what was found inside the answer that the worker is given; nil: nobody has looked, or it is not an answer of this call's own.
+func (x *exchange) looked() *insight {
 	switch {
 	case !x.outcome.good() || len(x.history) == 0:
 		return nil
-	case x.batch != nil && x.batch.scores != nil:
-		return x.batch.scores
+	case x.batch != nil && x.last != x.batch.from:
+		return &x.batch.insight
 	case x.last != nil:
-		return x.last.scores
+		return &x.last.insight
 	}
 	return nil
 }

@@ -297,3 +297,65 @@ func TestFieldsThatAreUnsureOrMissingAreForReview(t *testing.T) {
 		})
 	}
 }
+
+func TestAnswersThatAreNotAllThatWasAskedFor(t *testing.T) {
+	chat := call{target: "/v1/chat/completions", header: asJSON, body: `{"model":"m","messages":[]}`}
+	parse := call{target: "/parse/image", header: "Content-Type: application/x-www-form-urlencoded", body: "url=x"}
+	t.Parallel()
+	for name, c := range map[string]struct {
+		kind         string
+		call         call
+		body, reason string
+	}{
+		"a job that read a part":        {"textract", textractPoll("j"), `{"JobStatus":"PARTIAL_SUCCESS","Blocks":[]}`, "partial"},
+		"a job that read all":           {"textract", textractPoll("j"), `{"JobStatus":"SUCCEEDED","Blocks":[]}`, ""},
+		"the same word somewhere else":  {"textract", textractPoll("j"), `{"JobStatus":"SUCCEEDED","StatusMessage":"PARTIAL_SUCCESS"}`, ""},
+		"some pages":                    {"ocrspace", parse, `{"OCRExitCode":2,"ParsedResults":[]}`, "partial"},
+		"all pages":                     {"ocrspace", parse, `{"OCRExitCode":1,"ParsedResults":[]}`, ""},
+		"a page that is cut off":        {"openai", chat, `{"choices":[{"finish_reason":"stop"},{"finish_reason":"length"}]}`, "truncated"},
+		"a page to its end":             {"openai", chat, `{"choices":[{"finish_reason":"stop"}]}`, ""},
+		"an incomplete response":        {"openai", call{target: "/v1/responses", header: asJSON, body: `{}`}, `{"status":"incomplete","incomplete_details":{"reason":"max_output_tokens"}}`, "truncated"},
+		"cut off by the model's window": {"mistral", chat, `{"choices":[{"finish_reason":"model_length"}]}`, "truncated"},
+	} {
+		t.Run(name+", accepted", func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				l := newLab(t, reviewingBy(c.kind, Scrutiny{}), step{header: asJSON, body: c.body})
+				r := l.send(t.Context(), c.call)
+				require.Equal(t, []string{"success", "success", c.reason, c.body}, []string{r.own("Outcome"), r.own("Class"), r.own("Reason"), r.body})
+				require.Zero(t, l.sink.count())
+				counted := 0
+				if c.reason != "" {
+					counted = 1
+				}
+				require.Equal(t, counted, l.figure("soft_failures_total"))
+				l.closing()
+			})
+		})
+		t.Run(name+", for review", func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				l := newLab(t, reviewingBy(c.kind, Scrutiny{Signs: []string{"partial", "truncated"}}), step{header: asJSON, body: c.body})
+				r := l.send(t.Context(), c.call)
+				require.Equal(t, []string{c.reason, c.body}, []string{r.own("Reason"), r.body})
+				if c.reason == "" {
+					require.Equal(t, "success", r.own("Outcome"))
+					require.Zero(t, l.sink.count())
+				} else {
+					require.Equal(t, []string{"review", "soft"}, []string{r.own("Outcome"), r.own("Class")})
+					letter, _ := l.buried()
+					require.Equal(t, []string{"review", c.reason}, []string{letter.Outcome, letter.ErrorCode})
+					require.Equal(t, 1, l.figure("soft_failures_total"), "counted once")
+				}
+				l.closing()
+			})
+		})
+	}
+}
+
+func TestOnlyTheSignsThatAreNamedAreForReview(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, reviewingBy("textract", Scrutiny{Signs: []string{"truncated"}}), step{header: asJSON, body: `{"JobStatus":"PARTIAL_SUCCESS","Blocks":[]}`})
+		r := l.send(t.Context(), textractPoll("j"))
+		require.Equal(t, []string{"success", "partial"}, []string{r.own("Outcome"), r.own("Reason")})
+		l.closing()
+	})
+}
