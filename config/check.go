@@ -50,7 +50,11 @@ func (s scope) need(ok bool, key, message string) {
 }
 
 func (s scope) oneOf(key, value string, allowed ...string) {
-	s.need(slices.Contains(allowed, value), key, "must be one of "+strings.Join(allowed, ", "))
+	must := "must be one of "
+	if len(allowed) == 1 {
+		must = "must be "
+	}
+	s.need(slices.Contains(allowed, value), key, must+strings.Join(allowed, ", "))
 }
 
 func (s scope) positive(key string, d time.Duration) {

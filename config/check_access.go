@@ -109,6 +109,7 @@ func (s scope) stateAddress(key string, address MaskedURL) {
 	if err != nil {
 		return
 	}
+	s.need(u.Port() == "" || validPort(u.Port()), key, "must have a port between 1 and 65535, or none for 6379")
 	database := strings.TrimPrefix(u.Path, "/")
 	_, err = strconv.ParseUint(database, 10, 16)
 	s.need(database == "" || err == nil, key, "may name the number of a database after the host, as in redis://host:6379/2, and nothing else")

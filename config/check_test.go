@@ -105,6 +105,21 @@ func TestRangesAndWords(t *testing.T) {
 	}
 }
 
+func TestStateAddress(t *testing.T) {
+	for address, want := range map[string]string{
+		"http://h": "redis:// or rediss://", "redis://": "redis:// or rediss://", "redis://:hunter2@h/x": "number of a database", "redis://h/-1": "number of a database",
+		"redis://h?db=1": "%3F", "redis://:hunter2@h:99999": "between 1 and 65535",
+	} {
+		found := refused(t, `state: {url: "`+address+`"}`+"\n"+oneAccount)
+		require.Len(t, found, 1, address)
+		require.Contains(t, found["state.url"], want, address)
+		require.NotContains(t, found["state.url"], "hunter2")
+	}
+	for _, address := range []string{"redis://h", "rediss://user:hunter2@h:6380/2"} {
+		accepted(t, `state: {url: "`+address+`"}`+"\n"+oneAccount)
+	}
+}
+
 func TestAllProblemsAtOnce(t *testing.T) {
 	found := refused(t, `
 retry: {max_attempts: 0, base_delay: 7, jitter: full}

@@ -39,8 +39,6 @@ const (
 	maxCredentials = 256
 	// eagerProbe is how soon a request that holds may probe an open circuit.
 	eagerProbe = 2 * time.Second
-	// smear is the time over which a crowd is let out after a pause.
-	smear = time.Second
 	// leaseSlack is what a probe's lease adds to the longest that a request may take.
 	leaseSlack = 10 * time.Second
 	// copyBuffers bounds the buffers that are kept for answers, copySize their size in bytes.
@@ -190,7 +188,7 @@ func queueSettings(c config.Provider) pace.Settings {
 	p := c.Pacing
 	return pace.Settings{
 		Rate: p.Rate, Burst: p.Burst, MaxInFlight: p.MaxInFlight, Adaptive: learns(c), StartRate: p.StartRate, Recovery: p.Recovery,
-		MaxWaiting: p.MaxWaiting, MaxPause: max(c.Retry.TotalBudget, c.Retry.CapDelay), Smear: smear,
+		MaxWaiting: p.MaxWaiting, MaxPause: max(c.Retry.TotalBudget, c.Retry.CapDelay), Smear: proxy.Smear,
 	}
 }
 

@@ -141,7 +141,7 @@ func answer(w http.ResponseWriter, r *http.Request) {
 }
 
 // falter is a provider that asks everybody to come back much later. It does not throttle: then the first answer would hold all the others
-// at the gate before their first attempt.
+// in the queue before their first attempt.
 func falter(w http.ResponseWriter, r *http.Request) {
 	if _, err := io.Copy(io.Discard, r.Body); err != nil {
 		return

@@ -278,7 +278,7 @@ func (e *Envelope) learn(again *Envelope) {
 	e.HTTPStatus = again.HTTPStatus
 	e.Diagnostic = again.Diagnostic
 	e.StackTrace = again.StackTrace
-	e.Attempts = again.Attempts
+	e.Attempts = withUnsure(e.Attempts, again.Attempts)
 	e.RetryCount = again.RetryCount
 	e.ClassChanged = again.ClassChanged
 	e.Ambiguous = e.Ambiguous || again.Ambiguous // a call that may have been done stays one
@@ -289,6 +289,21 @@ func (e *Envelope) learn(again *Envelope) {
 	if again.Request.Token != "" {
 		e.Request.Token = again.Request.Token
 	}
+}
+
+// withUnsure are the attempts of another failure, after the last one before them that may have done the work where none of these may: it says at
+// which account.
+func withUnsure(before, again []Attempt) []Attempt {
+	unsure := func(a Attempt) bool { return a.Ambiguous }
+	if slices.ContainsFunc(again, unsure) {
+		return again
+	}
+	for _, a := range slices.Backward(before) {
+		if a.Ambiguous {
+			return append([]Attempt{a}, again...)
+		}
+	}
+	return again
 }
 
 // known tells whether the letter says something about its document, and not

@@ -50,6 +50,7 @@ func TestCallsOfASecond(t *testing.T) {
 	require.Equal(t, 3, busiest(calls, time.Second, 10*time.Second), "1000 to 1899")
 	require.Equal(t, 1, busiest(calls, 3*time.Second, 10*time.Second))
 	require.Zero(t, busiest(calls, 6*time.Second, 10*time.Second))
+	require.Equal(t, 1, busiest(spans(0, 1000, 2000), 0, 10*time.Second), "a second later is the next second")
 	require.Equal(t, 3, within(calls, time.Second, 2*time.Second), "the first moment counts, the last one does not")
 	require.Zero(t, within(calls, 2*time.Second, time.Second))
 }

@@ -19,6 +19,7 @@ func overloads() []scenario {
 	shorter.steps = []step{{short / 3, normal.quota / 2}, {short * 2 / 3, normal.quota}}
 	return []scenario{
 		steady("overload", "Three-fold overload, 100 workers, quota 22.2/s, burst 22, Retry-After 1 s", normal, 1.05),
+		// A bucket of one call forgives a call 45 ms, and on a faster clock less than what everybody is late by now and then.
 		inRealTime(steady("strict", "The first without Retry-After and with a burst of one call, in real time beside the others", strict, 1.10)),
 		{
 			name: "changing", title: "The first with a quota that halves after 100 s and doubles again after 200 s (after a third and two thirds of the shorter rows)",
@@ -31,8 +32,8 @@ func overloads() []scenario {
 	}
 }
 
-// inRealTime lets a scenario's clock run like the provider's, because the delays of the machine are no part of the model: a bucket of one call
-// forgives a call 45 ms, and on a faster clock less than what everybody is late by now and then. So slow it is done beside the others.
+// inRealTime lets a scenario's clock run like the provider's, because it is about times that no clock makes shorter. So slow it is done beside the
+// others.
 func inRealTime(s scenario) scenario {
 	s.aside = true
 	for i := range s.rows {

@@ -8,6 +8,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -16,7 +17,6 @@ type row struct {
 	name  string // in a flag
 	title string // in the table
 	trial trial
-	same  string // "scenario/row" whose result, where it has been measured, is this row's, too
 }
 
 // scenario is a table and the bars that it has to clear.
@@ -72,13 +72,11 @@ func (f *fleet) play(ctx context.Context, s scenario) error {
 			continue
 		}
 		key := s.name + "/" + row.name
-		got, again := f.results[row.same]
-		switch begun := f.begun[key]; {
-		case again:
-		case begun != nil:
+		var got found
+		if begun := f.begun[key]; begun != nil {
 			got = <-begun
-		default:
-			got = f.measure(ctx, key, row.trial)
+		} else {
+			got = f.measure(ctx, key, row.trial, func() {})
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -89,9 +87,7 @@ func (f *fleet) play(ctx context.Context, s scenario) error {
 			continue
 		}
 		t.rows = append(t.rows, slices.Concat([]string{row.title}, s.cells(got.result), []string{got.result.delays.cell()}))
-		if !again {
-			notes = append(notes, f.account(s.name, row, got.result)...)
-		}
+		notes = append(notes, f.account(s.name, row, got.result)...)
 	}
 	if len(t.rows)+len(notes) == 0 {
 		return nil
@@ -104,9 +100,9 @@ func (f *fleet) play(ctx context.Context, s scenario) error {
 }
 
 // measure makes one trial and says how long it took.
-func (f *fleet) measure(ctx context.Context, key string, t trial) found {
+func (f *fleet) measure(ctx context.Context, key string, t trial, ready func()) found {
 	began := time.Now()
-	r, err := f.run(ctx, t)
+	r, err := f.run(ctx, t, ready)
 	if err != nil {
 		return found{why: err.Error()}
 	}
@@ -114,15 +110,18 @@ func (f *fleet) measure(ctx context.Context, key string, t trial) found {
 	return found{result: r}
 }
 
-// begin starts the rows that are measured beside the others.
+// begin starts the rows that are measured beside the others, and returns when all of them run.
 func (f *fleet) begin(ctx context.Context, scenarios []scenario) {
 	f.begun = map[string]chan found{}
+	var started sync.WaitGroup
+	defer started.Wait()
 	for _, s := range scenarios {
 		for _, row := range s.rows {
 			if s.aside && f.wants(s.name, row.name) {
 				begun := make(chan found, 1)
 				f.begun[s.name+"/"+row.name] = begun
-				go func() { begun <- f.measure(ctx, s.name+"/"+row.name, row.trial) }()
+				started.Add(1)
+				go func() { begun <- f.measure(ctx, s.name+"/"+row.name, row.trial, started.Done) }()
 			}
 		}
 	}

@@ -8,14 +8,15 @@ func sidecars() scenario {
 	one.sidecars = 1
 	shared.shared = true
 	flickering.shared, flickering.flicker = true, true
-	return scenario{
-		name: "sidecars", title: "Ten sidecars of ten workers, one account, three-fold overload",
+	// What processes tell each other takes as long as it takes, some tenths of a second, and so does the time for which they reserve.
+	return inRealTime(scenario{
+		name: "sidecars", title: "Ten sidecars of ten workers, one account, three-fold overload, in real time beside the others",
 		head: append(steadyHead(), "least / most served sidecar"),
 		cells: func(r *result) []string {
 			return append(steadyCells(r), ratio(r.luck()))
 		},
 		rows: []row{
-			{name: "one", title: "one process, 100 workers", trial: one, same: "overload/paced"},
+			{name: "one", title: "one process, 100 workers", trial: one},
 			{name: "own", title: "ten, each for itself", trial: ten},
 			{name: "redis", title: "ten, state.url", trial: shared},
 			{name: "killed", title: "ten, state.url, Redis killed and started again", trial: flickering},
@@ -31,5 +32,5 @@ func sidecars() scenario {
 			})
 			f.demand(bar{scenario: "sidecars", what: "Redis killed: proxies that did not rejoin"}, of("killed"), func(r *result) float64 { return float64(r.alone) })
 		},
-	}
+	})
 }

@@ -46,8 +46,10 @@ func (t trial) limit(by scale) time.Duration {
 	return 2*by.real(t.account.ideal(t.documents, t.workers)) + 10*time.Second
 }
 
-// run makes the trial from the start of its processes to their end.
-func (f *fleet) run(ctx context.Context, t trial) (_ *result, err error) {
+// run makes the trial from the start of its processes to their end. Ready is called when they have started, or have failed to.
+func (f *fleet) run(ctx context.Context, t trial, ready func()) (_ *result, err error) {
+	ready = sync.OnceFunc(ready)
+	defer ready()
 	by := cmp.Or(t.clock, f.scale)
 	up, err := newProvider(ctx, t.account, by, 1)
 	if err != nil {
@@ -99,6 +101,7 @@ func (f *fleet) run(ctx context.Context, t trial) (_ *result, err error) {
 	all := make(ledger, t.documents+most)
 	working, cancel := context.WithTimeout(ctx, t.limit(by))
 	defer cancel()
+	ready()
 	up.begin()
 	began := time.Now()
 	if t.stream > 0 {

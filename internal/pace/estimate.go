@@ -50,7 +50,8 @@ func (m *meter) present(now time.Time) float64 {
 	return m.rate
 }
 
-// expected estimates how long a request that came now would wait for its turn, from what waits before it, its flow's share, and the speed at which turns come.
+// expected estimates how long a request that came now would wait for its turn, from what waits before it, its flow's share, and the speed at
+// which turns come.
 func (q *Queue) expected(now time.Time, r Request) time.Duration {
 	rate := q.pacer.Rate()
 	tuning := q.settings.tuning()
@@ -63,11 +64,15 @@ func (q *Queue) expected(now time.Time, r Request) time.Duration {
 	flow := time.Duration(0)
 	if limited {
 		flow = rate.until(float64(work), tuning)
-	} else if q.smearing(now) && work > 0 {
+	} else if q.smearing() && work > 0 {
 		flow = q.settings.Smear
 	}
 	if limit := q.settings.MaxInFlight; limit > 0 && q.inFlight >= limit {
-		flow = max(flow, seconds(float64(work+r.cost())*q.meter.duration.Seconds()/float64(limit)))
+		calls := 1.0
+		if work > 0 {
+			calls += float64(work) * float64(q.flows.count) / float64(q.flows.cost) // of the average cost
+		}
+		flow = max(flow, seconds(calls*q.meter.duration.Seconds()/float64(limit)))
 	}
 	return wait + flow
 }

@@ -16,8 +16,8 @@ type flowKey struct {
 	crowd    bool
 }
 
-// flow is what one tenant has waiting with one priority: first those who have had a turn before, then the others, each in order of arrival. A retry does not
-// overtake other tenants: a crowd that was let go and thrown back would hold everybody else up.
+// flow is what one tenant has waiting with one priority: first those who have had a turn before, then the others, each in order of arrival. A
+// retry does not overtake other tenants: a crowd that was let go and thrown back would hold everybody else up.
 type flow struct {
 	key   flowKey
 	again turnList
@@ -76,9 +76,9 @@ func (l *turnList) remove(t *Turn) {
 	l.cost -= t.cost
 }
 
-// flows hold all that waits in one queue and tell who is next: self-clocked fair queueing. Each flow's head is due at a virtual time that is a call's cost, divided
-// by the flow's weight, after the one before it; the virtual time is that of the turn served last. A flow that was empty starts at the
-// present, so that nobody saves up a claim and nobody who comes late waits for what came before him.
+// flows hold all that waits in one queue and tell who is next: self-clocked fair queueing. Each flow's head is due at a virtual time that is a
+// call's cost, divided by the flow's weight, after the one before it; the virtual time is that of the turn served last. A flow that was empty
+// starts at the present, so that nobody saves up a claim and nobody who comes late waits for what came before him.
 type flows struct {
 	others  flowHeap // of calls that need no job permit
 	jobs    flowHeap // of calls that do: lack of permits holds only them

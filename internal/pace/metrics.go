@@ -38,25 +38,19 @@ func (w *waits) add(o *waits) {
 	}
 }
 
-// shown is what an account shows of itself.
-type shown interface {
-	Account() string
-	collect(m *Metrics, metrics chan<- prometheus.Metric)
-}
-
 // Metrics shows queues to Prometheus. Everything is read when it is scraped.
 type Metrics struct {
 	depth, wait, oldest, jobs, pause, rate *prometheus.Desc
 
 	mu       sync.Mutex
-	accounts map[string]shown
+	accounts map[string]*Queues
 }
 
 // NewMetrics registers the metrics of all queues that will be added. Like every
 // registration it must happen once per registry.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
 	m := &Metrics{
-		accounts: make(map[string]shown),
+		accounts: make(map[string]*Queues),
 		depth:    prometheus.NewDesc("ocrproxy_queue_depth", "Requests that wait for their turn.", []string{"provider", "priority"}, nil),
 		wait: prometheus.NewDesc("ocrproxy_queue_wait_seconds", "How long requests have waited for the turns that came.",
 			[]string{"provider", "priority"}, nil),
@@ -74,10 +68,10 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 
 // Add shows an account's queues from now on, in place of earlier ones of the
 // same account.
-func (m *Metrics) Add(s shown) {
+func (m *Metrics) Add(q *Queues) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.accounts[s.Account()] = s
+	m.accounts[q.account] = q
 }
 
 // Remove stops showing the queues of an account.

@@ -2,8 +2,9 @@ package pace
 
 import "time"
 
-// Pacer is where a queue gets its slots from: a Rate of this process, or one that it shares with others. The queue calls it under its own lock, so nothing here may wait for
-// a network: who shares answers from what it holds, asks for more meanwhile, and calls the queue's wake when there is more to know.
+// Pacer is where a queue gets its slots from: a Rate of this process, or one that it shares with others. The queue calls it under its own lock,
+// so nothing here may wait for a network: who shares answers from what it holds, asks for more meanwhile, and calls the queue's wake when there
+// is more to know.
 type Pacer interface {
 	// Take gives the next slot for a call of that cost, if its time has come, and its number. Otherwise at is when to ask again; zero:
 	// the queue will be woken. More tells that others wait behind the call. While nothing is known to limit calls it gives slots at once.

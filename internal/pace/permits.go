@@ -8,8 +8,8 @@ import (
 // maxJobs bounds the open jobs that are known by name; the oldest are forgotten beyond it.
 const maxJobs = 100_000
 
-// Permits bound the jobs that an account has open at its provider. A call that starts a job holds a permit until it is known what became of it, and an open
-// job holds its own. All methods may be called concurrently.
+// Permits bound the jobs that an account has open at its provider. A call that starts a job holds a permit until it is known what became of it,
+// and an open job holds its own. All methods may be called concurrently.
 type Permits struct {
 	lease, recovery time.Duration
 
@@ -29,13 +29,14 @@ type job struct {
 	ends time.Time
 }
 
-// NewPermits allows that many open jobs; 0: any number, until the provider says that it was too many. A limit that was learned like that is tried again
-// by one more after recovery. A job that nobody hears of again is taken to be over after lease.
+// NewPermits allows that many open jobs; 0: any number, until the provider says that it was too many. A limit that was learned like that is tried
+// again by one more after recovery. A job that nobody hears of again is taken to be over after lease.
 func NewPermits(limit int, lease, recovery time.Duration) *Permits {
 	return &Permits{limit: limit, lease: lease, recovery: recovery, open: make(map[string]time.Time)}
 }
 
-// Started counts a job that the provider has accepted. To name one again changes nothing. It is called before the turn of the call that started it is Done.
+// Started counts a job that the provider has accepted. To name one again changes nothing. It is called before the turn of the call that started
+// it is Done.
 func (p *Permits) Started(id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -70,21 +71,30 @@ func (p *Permits) Ended(id string) {
 	}
 }
 
-// Refused is told when the provider says that too many jobs are open: as many as are known are what it takes.
+// Holds reports whether a job may hold a permit: one of this process does, or others share the permits and may have started it.
+func (p *Permits) Holds(id string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, ok := p.open[id]
+	return ok || p.places != nil
+}
+
+// Refused is told, before the turn of the refused call is Done, when the provider says that too many jobs are open. What it takes is as many as are known or being
+// started, but for that call: of a crowd of starts those that are refused say so one by one, and what is left are those that it takes.
 func (p *Permits) Refused() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
 	p.expire(now)
-	p.learned, p.changed = max(1, p.known()), now
+	p.learned, p.changed = max(1, p.known()+max(p.starting-1, 0)), now
 }
 
-// Open is the number of jobs that are taken to be open, and the limit, 0 for none.
+// Open is the number of jobs that are taken to be open, in all processes where those can be reached, and the limit, 0 for none.
 func (p *Permits) Open() (open, limit int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.expire(time.Now())
-	return len(p.open), p.bound()
+	return p.known(), p.bound()
 }
 
 // Update replaces the configured limit. What was learned stays.
@@ -158,7 +168,7 @@ func (p *Permits) giveBack() {
 	defer p.mu.Unlock()
 	p.starting--
 	if p.places != nil {
-		p.places.Return()
+		p.places.Return(p.starting)
 	}
 }
 

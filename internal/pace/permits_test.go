@@ -93,6 +93,36 @@ func TestTheNumberOfJobsIsLearned(t *testing.T) {
 	})
 }
 
+// Refusals and acceptances of a crowd come in any order. However few jobs are known at a refusal, the calls that are on their way may have started theirs.
+func TestTheNumberOfJobsIsLearnedFromACrowd(t *testing.T) {
+	for name, order := range map[string][]bool{
+		"the refusals come first": {false, false, true, true, true}, "they come last": {true, true, true, false, false}, "between": {true, false, true, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b, permits := newJobs(t, 0)
+				var turns []*Turn
+				for range order {
+					turns = append(turns, b.enter(Request{Job: true}))
+				}
+				for i, accepted := range order {
+					if accepted {
+						permits.Started(strconv.Itoa(i))
+						turns[i].Done(Accepted)
+					} else {
+						permits.Refused()
+						turns[i].Done(Other)
+						turns[i] = b.enter(Request{Job: true, Again: true})
+						require.False(t, b.has(turns[i]))
+					}
+				}
+				open, limit := permits.Open()
+				require.Equal(t, []int{3, 3}, []int{open, limit})
+			})
+		})
+	}
+}
+
 // table is the places of several processes, in one.
 type table struct {
 	taken, ready int
@@ -124,7 +154,7 @@ func (p *table) Take() bool {
 	return true
 }
 
-func (p *table) Return()                   { p.ready++ }
+func (p *table) Return(int)                { p.ready++ }
 func (p *table) Started(string, time.Time) {}
 func (p *table) Ended(string)              {}
 
@@ -136,6 +166,8 @@ func TestOtherProcessesHaveJobsToo(t *testing.T) {
 		turn := b.enter(Request{Job: true})
 		require.False(t, b.has(turn), "there may be room, but a place has to be asked for")
 		require.Equal(t, 3, shared.last())
+		open, limit := permits.Open()
+		require.Equal(t, []int{2, 3}, []int{open, limit}, "what is shown is what starts wait for")
 		shared.ready = 1
 		permits.tell()
 		require.True(t, b.has(turn))

@@ -12,8 +12,8 @@ type Places interface {
 	Ready(limit int) (ok, full bool)
 	// Take takes the place that is ready for a call; false: it is no longer.
 	Take() bool
-	// Return gives back the place of a call, unless its job has it.
-	Return()
+	// Return gives back the places beyond those of so many calls that are under way: that of one that has ended, unless its job has it.
+	Return(calls int)
 	// Started gives a place to a job, that of a call where one has been taken, until it ends or is taken to have.
 	Started(id string, ends time.Time)
 	// Ended gives back the place of a job of any process.

@@ -1,5 +1,5 @@
-// Package pace decides when calls may go to a provider that can take only so many: one queue per operation of an account, which learns from throttles how fast it may go,
-// and shares what there is fairly among those who wait.
+// Package pace decides when calls may go to a provider that can take only so many: one queue per operation of an account, which learns from
+// throttles how fast it may go, and shares what there is fairly among those who wait.
 package pace
 
 import (
@@ -80,8 +80,9 @@ type Snapshot struct {
 	Oldest   time.Duration // that somebody has waited
 }
 
-// Queue is where the calls of one operation of one account wait for their turn. A turn comes when nothing stands against it any more: a pause, an open circuit, too many
-// calls under way, too many open jobs, the rate. No goroutine belongs to it: turns are given out by whoever brings news, and by one timer.
+// Queue is where the calls of one operation of one account wait for their turn. A turn comes when nothing stands against it any more: a pause, an
+// open circuit, too many calls under way, too many open jobs, the rate. No goroutine belongs to it: turns are given out by whoever brings news,
+// and by one timer.
 type Queue struct {
 	circuit Circuit
 	permits *Permits
@@ -94,10 +95,11 @@ type Queue struct {
 	inFlight int
 	meter    meter
 	waits    waits
+	bound    bool // it was the rate that let nobody go when somebody was last held up
 
 	paused    time.Time     // the end of the pause that those who wait have been told of
 	crowd     bool          // those who waited in it have not all been let out
-	smearGap  time.Duration // between two of them; 0: not yet known
+	crowdSize int           // the most that have been in it at a time; 0: not yet known
 	smearNext time.Time
 
 	state   CircuitState
@@ -114,7 +116,8 @@ func newQueue(s Settings, c Circuit, p *Permits) *Queue {
 	return &Queue{circuit: c, permits: p, settings: s, pacer: &own{tuning: s.tuning()}}
 }
 
-// Enter asks for a turn. Without an error the turn has come, or Ready will tell. The error is a *TooLongError or a *FullError; the turn is then as unused as before.
+// Enter asks for a turn. Without an error the turn has come, or Ready will tell. The error is a *TooLongError or a *FullError; the turn is then
+// as unused as before.
 //
 // A deadline that passes while the request waits is the caller's to notice, who then leaves; no turn is given after it.
 func (q *Queue) Enter(t *Turn, r Request) error {
@@ -147,7 +150,7 @@ func (q *Queue) line(t *Turn, r Request, now time.Time) error {
 		}
 	}
 	t.tenant, t.again, t.deadline = r.Tenant, r.Again, r.Deadline
-	t.paused = q.paused.After(now) || q.smearing(now)
+	t.paused = q.paused.After(now) || q.smearing() || q.state == Holding
 	t.stage = waiting
 	q.flows.add(t)
 	q.pump(now)
@@ -190,6 +193,7 @@ func (q *Queue) pump(now time.Time) {
 		t, at := q.choose(now)
 		again = sooner(again, at)
 		if t == nil {
+			q.bound = false
 			break
 		}
 		if q.expired(t, now) {
@@ -255,47 +259,22 @@ func (q *Queue) leave(t *Turn, now time.Time) (at time.Time, ok bool) {
 	if t.job && !q.permits.take(now) {
 		return now.Add(time.Millisecond), false // somebody in another queue was faster
 	}
-	more := q.flows.count > 1 && q.state == Closed // what waits for an outage to end asks for no higher rate
+	more := q.flows.count > 1 && q.state == Closed && q.bound // what waits for an outage, another call or a job to end asks for no higher rate
 	slot, at, ok := q.pacer.Take(now, t.cost, more)
 	if !ok {
+		q.bound = true
 		if t.job {
 			q.permits.giveBack()
 		}
 		return at, false
 	}
 	t.permit = t.job
-	q.smearNext = q.smearNext.Add(q.smearGap)
 	q.flows.serve(t)
+	q.smeared(now)
 	q.probing = q.state == Holding
 	t.probe = q.probing
 	q.grant(t, slot, now)
 	return time.Time{}, true
-}
-
-// smearing reports whether a crowd is being let out, or will be.
-func (q *Queue) smearing(now time.Time) bool {
-	return q.crowd && now.Sub(q.paused) <= q.settings.Smear
-}
-
-// smear returns when the next of a crowd goes after a pause that no rate paces: the first right at the end, since alone it must lose nothing and in a crowd it finds
-// out for all, the others at even distances.
-func (q *Queue) smear(now time.Time) time.Time {
-	if !q.crowd || q.paused.After(now) {
-		return now
-	}
-	if q.smearGap == 0 {
-		rate := q.pacer.Rate()
-		if q.flows.count < 2 || q.settings.Smear <= 0 || rate.PerSecond(q.settings.tuning()) > 0 {
-			q.crowd = false
-			return now
-		}
-		q.smearGap, q.smearNext = max(q.settings.Smear/time.Duration(q.flows.count), 1), now
-	}
-	if !q.smearing(now) {
-		q.crowd, q.smearGap = false, 0
-		return now
-	}
-	return q.smearNext
 }
 
 // arm sets the timer; the zero time stops it.
@@ -336,7 +315,8 @@ func (q *Queue) wake() {
 	q.pump(now)
 }
 
-// look asks the circuit. The lock is not held meanwhile, so that the breaker may call the queue under a lock of its own; of two looks the later one counts.
+// look asks the circuit. The lock is not held meanwhile, so that the breaker may call the queue under a lock of its own; of two looks the later
+// one counts.
 func (q *Queue) look() {
 	if q.circuit == nil {
 		return
@@ -354,13 +334,16 @@ func (q *Queue) look() {
 	q.state = state
 	switch {
 	case state == Closed && was != Closed:
-		q.probing = false
+		q.probing, q.bound = false, true
 		q.pacer.Resume(q.before)
 	case state != Closed && was == Closed:
 		q.before = q.meter.smooth
 		q.probeAt = time.Time{}
 	}
 	if state == Holding {
+		if was != Holding {
+			q.flows.each(func(t *Turn) { t.paused = true })
+		}
 		if at := now.Add(wait); wait > 0 || q.probeAt.Before(at) {
 			q.probeAt = at
 		}
@@ -376,48 +359,6 @@ func (q *Queue) Full() (wait time.Duration, full bool) {
 		return 0, false
 	}
 	return q.expected(time.Now(), Request{}), true
-}
-
-// Pause lets nobody go until then, or until MaxPause from now if that is sooner. It extends a running pause and never shortens it. Those who wait and have no time
-// until its end are told.
-func (q *Queue) Pause(until time.Time) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	now := time.Now()
-	length := until.Sub(now)
-	if q.settings.MaxPause > 0 {
-		length = min(length, q.settings.MaxPause)
-	}
-	if length <= 0 {
-		return
-	}
-	q.pacer.Pause(length)
-	q.notePause(now)
-	q.pump(now)
-}
-
-// notePause tells those who wait of a pause that is new or longer.
-func (q *Queue) notePause(now time.Time) {
-	rate := q.pacer.Rate()
-	if !rate.Pause.After(q.paused) || !rate.Pause.After(now) {
-		return
-	}
-	q.paused, q.crowd, q.smearGap = rate.Pause, true, 0
-	q.flows.each(func(t *Turn) {
-		t.paused = true
-		if !t.deadline.IsZero() && q.paused.After(t.deadline) {
-			q.flows.remove(t)
-			q.tell(t, q.paused.Sub(now))
-		}
-	})
-}
-
-// Remaining returns how much of the present pause is left.
-func (q *Queue) Remaining() time.Duration {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	rate := q.pacer.Rate()
-	return max(0, time.Until(rate.Pause))
 }
 
 // Paced reports whether a rate holds calls back at present, so that their costs count.

@@ -167,6 +167,41 @@ func TestPauseHoldsAndLetsTheCrowdOutEvenly(t *testing.T) {
 	})
 }
 
+// Who comes while a crowd is let out joins it. Those whom its time leaves over must not leave as one.
+func TestACrowdIsNeverLetOutAsOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Settings{MaxPause: time.Minute, Smear: time.Second})
+		b.q.Pause(b.start.Add(time.Second))
+		gone := map[int]int{} // calls by tenth of a second
+		var mu sync.Mutex
+		call := func() {
+			came := time.Now()
+			turn := b.enter(Request{})
+			if turn.Ready() != nil {
+				<-turn.Ready()
+			}
+			mu.Lock()
+			gone[int(time.Since(b.start)/(100*time.Millisecond))]++
+			require.Less(t, time.Since(came), 2300*time.Millisecond)
+			mu.Unlock()
+			turn.Done(Accepted)
+		}
+		var calls sync.WaitGroup
+		for range 50 {
+			calls.Go(call)
+		}
+		for range 300 { // 100 a second, from the beginning of the pause
+			calls.Go(call)
+			time.Sleep(10 * time.Millisecond)
+		}
+		calls.Wait()
+		require.Zero(t, gone[9], "in the pause")
+		for tenth, n := range gone {
+			require.Less(t, n, 25, "in the tenth of a second %d of %v", tenth, gone)
+		}
+	})
+}
+
 func TestMaxPauseBoundsEachHint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Settings{MaxPause: 5 * time.Second})

@@ -46,9 +46,6 @@ func NewQueues(account string, scopes []string, s Settings, c Circuit, p *Permit
 	return q
 }
 
-// Account returns the name of the provider account.
-func (q *Queues) Account() string { return q.account }
-
 // For returns the queue of a scope. Scopes that were not declared share the queue "other".
 func (q *Queues) For(scope string) *Queue {
 	if queue, ok := q.scopes[scope]; ok {
@@ -66,8 +63,8 @@ func (q *Queues) Scopes() []string {
 	return names
 }
 
-// Share has the queues get their slots elsewhere than from rates of their own. For each scope it calls pacer with what is to be called when there is news for the queue, never
-// from within a Pacer's method. It is called before the first request.
+// Share has the queues get their slots elsewhere than from rates of their own. For each scope it calls pacer with what is to be called when there
+// is news for the queue, never from within a Pacer's method. It is called before the first request.
 func (q *Queues) Share(pacer func(scope string, t Tuning, wake func()) Pacer) {
 	for scope, queue := range q.scopes {
 		queue.mu.Lock()

@@ -21,6 +21,8 @@ const (
 	keepRamp  = 0.7 // is kept at most when the limit was met while doubling towards it
 	// The way back takes at least so many calls, so that at a slow rate, too, about one call in so many is throttled, not one in three.
 	cycleCalls = 50
+	weakCalls  = 10       // instead, from a limit that was met as good as at once
+	atOnce     = 3        // calls
 	haste      = 4.0      // times as fast the rate goes on beyond the last limit as towards it
 	beyond     = 1.2      // times the last limit without a throttle: that limit is no more, and doubling is safe
 	near       = 0.2      // two limits that differ by less are the same one: it is steady, and is probed half as often
@@ -32,11 +34,14 @@ const (
 // late is how late a timer may be for the next call to make up for it.
 const late = 4 * time.Millisecond
 
+// mostAhead is how far before its time a slot may have been given out. What lies further ahead was written by a clock that has been put back.
+const mostAhead = 2 * time.Second
+
 // Rate is what is known of the speed that a provider takes, and the slots given out at it. It is a plain value: nothing in it waits or reads a
 // clock, so several processes can share one and change it by its methods. The zero value is ready: nothing is limited.
 //
-// After a throttle the rate is cut, then comes back to where it was along a cubic curve which is flat there and gets steep beyond, so that most of the time is
-// spent near the limit. One throttle cuts once for all the calls that were on their way when it was told.
+// After a throttle the rate is cut, then comes back to where it was along a cubic curve which is flat there and gets steep beyond, so that most
+// of the time is spent near the limit. One throttle cuts once for all the calls that were on their way when it was told.
 type Rate struct {
 	Limit float64   `json:"limit,omitempty"` // per second; 0: none is known
 	Top   float64   `json:"top,omitempty"`   // the rate that met the last throttle
@@ -51,6 +56,7 @@ type Rate struct {
 	Loose bool      `json:"loose,omitempty"` // the limit is of a restart and goes when nobody waits
 	Step  float64   `json:"step,omitempty"`  // seconds that a doubling takes
 	Grown float64   `json:"grown,omitempty"` // seconds on the curve
+	Weak  bool      `json:"weak,omitempty"`  // the last cut came as good as at once after the one before it, so that Top may be far too low
 	Span  float64   `json:"span,omitempty"`  // seconds from Low back to Top
 }
 
@@ -94,7 +100,7 @@ func (r *Rate) Next(now time.Time, t Tuning) time.Time {
 // owed is the debt at that time. Below zero it makes up for a timer that was late, so that the rate is kept on average and a learned one
 // does not depend on how late timers are; by no more than a call, since to catch up is to be early.
 func (r *Rate) owed(now time.Time, t Tuning) float64 {
-	if r.At.IsZero() {
+	if r.At.IsZero() || r.At.Sub(now) > mostAhead {
 		return 0
 	}
 	limit := r.PerSecond(t)
@@ -108,7 +114,7 @@ func (r *Rate) Take(now time.Time, cost int, more bool, t Tuning) uint64 {
 	if limit == 0 {
 		return r.Taken
 	}
-	if now.Before(r.At) {
+	if ahead := r.At.Sub(now); ahead > 0 && ahead <= mostAhead {
 		now = r.At // slots have been reserved ahead
 	}
 	r.Debt = r.owed(now, t) + float64(cost)
@@ -125,8 +131,8 @@ type Slot struct {
 	Number uint64
 }
 
-// Reserve gives out the slots of cost 1 that come until then, at most so many, for a process that shares the rate and asks ahead. A call that costs more takes several.
-// More tells that others will wait beyond them. It is for rates that limit: without one all slots are now.
+// Reserve gives out the slots of cost 1 that come until then, at most so many, for a process that shares the rate and asks ahead. A call that
+// costs more takes several. More tells that others will wait beyond them. It is for rates that limit: without one all slots are now.
 func (r *Rate) Reserve(now, until time.Time, most int, more bool, t Tuning) (slots []Slot) {
 	for len(slots) < most {
 		now = r.Next(now, t)
@@ -158,6 +164,7 @@ func (r *Rate) grow(now time.Time, more bool, t Tuning) {
 		return
 	}
 	if r.Ramp {
+		r.Step = min(r.Step, r.search(r.Limit, t))
 		r.Limit *= math.Exp2(step / r.Step)
 		if r.Goal > 0 && r.Limit >= r.Goal {
 			r.Limit, r.Ramp = r.Goal, false
@@ -176,7 +183,20 @@ func (r *Rate) grow(now time.Time, more bool, t Tuning) {
 }
 
 // cycle is how many seconds the way back takes where nothing is known of the limit's steadiness.
-func (r *Rate) cycle(t Tuning) float64 { return max(t.Recovery.Seconds(), cycleCalls/r.Top) }
+func (r *Rate) cycle(t Tuning) float64 { return max(t.Recovery.Seconds(), r.calls()/r.Top) }
+
+// calls is how many the way back takes at least.
+func (r *Rate) calls() float64 {
+	if r.Weak {
+		return weakCalls
+	}
+	return cycleCalls
+}
+
+// search is how many seconds a doubling takes that starts from that rate.
+func (r *Rate) search(from float64, t Tuning) float64 {
+	return searchStep * max(t.Recovery.Seconds(), r.calls()/from)
+}
 
 // Evidence is what a throttle is judged by.
 type Evidence struct {
@@ -199,10 +219,14 @@ func (r *Rate) Throttled(now time.Time, e Evidence, t Tuning) bool {
 	}
 	n := float64(e.Slot - r.Cut)
 	keep := min(keepMost, max(keepLeast, (n-1)/n))
+	r.Weak = n < atOnce
 	if r.Ramp {
 		keep = min(keep, keepRamp)
 	}
 	was := r.Top
+	if e.Seed > beyond*r.Limit {
+		e.Seed = 0 // that much was not asked for: something else is what limits
+	}
 	r.meet(r.Limit, keep, e, t)
 	if math.Abs(r.Top-was) < near*was && keep == keepMost {
 		r.Span *= 2
@@ -288,21 +312,67 @@ func (r *Rate) Shift(by time.Duration) Rate {
 	return moved
 }
 
-// until is how long that much cost takes to be let go at the rate, as it is going to grow. It is for rates that are known.
+// until is how long that much cost takes to be let go at the rate, as it is going to grow if no throttle comes. It is for rates that are known. A limit that was
+// met once is a guess: whoever is told that it will not do for him gives up what he might have had. One that was met again where it was is believed.
 func (r *Rate) until(cost float64, t Tuning) time.Duration {
-	limit := r.PerSecond(t)
-	if t.Rate > 0 || !r.Ramp {
-		return seconds(cost / limit)
+	if t.Rate > 0 {
+		return seconds(cost / t.Rate)
 	}
-	s := r.Step * math.Log2(1+cost*math.Ln2/(limit*r.Step))
-	if r.Goal > 0 {
-		ramp := r.Step * math.Log2(r.Goal/limit)
-		if s > ramp {
-			s = ramp + (cost-(r.Goal-limit)*r.Step/math.Ln2)/r.Goal
+	if !r.Ramp {
+		if r.Span > 1.5*r.cycle(t) {
+			return seconds(cost / max(r.Limit, r.Top))
 		}
+		return seconds(r.climb(cost, t))
 	}
-	return seconds(s)
+	if r.Goal == 0 {
+		return seconds(r.searching(cost, r.Limit, r.Step, t))
+	}
+	s, ramp := doubling(cost, r.Limit, r.Step), r.Step*math.Log2(r.Goal/r.Limit)
+	if s <= ramp {
+		return seconds(s)
+	}
+	rest := cost - (r.Goal-r.Limit)*r.Step/math.Ln2
+	if r.Grown < r.Span {
+		return seconds(ramp + rest/r.Goal) // the limit of before the outage
+	}
+	return seconds(ramp + r.climb(rest, t))
 }
+
+// climb is the least number of seconds in which that much cost goes along the curve and beyond it.
+func (r *Rate) climb(cost float64, t Tuning) (s float64) {
+	cycle, grown := r.cycle(t), r.Grown
+	if left := r.Span - grown; left > 0 {
+		went := r.Top*left - (r.Top-r.Low)*r.Span/4*math.Pow(left/r.Span, 4)
+		if cost < went {
+			return left * cost / went
+		}
+		s, cost, grown = left, cost-went, r.Span
+	}
+	most := math.Cbrt((beyond-1)/(1-keepMost)) * cycle / haste // seconds from Top until the rate doubles
+	if left := most - (grown - r.Span); left > 0 {
+		went := beyond * r.Top * left
+		if cost < went {
+			return s + left*cost/went
+		}
+		s, cost = s+left, cost-went
+	}
+	return s + r.searching(cost, max(r.Limit, beyond*r.Top), searchStep*cycle, t)
+}
+
+// searching is how many seconds it takes until that much cost is gone at a rate that doubles until it is throttled, at first in that step.
+func (r *Rate) searching(cost, from, step float64, t Tuning) (s float64) {
+	for {
+		step = min(step, r.search(from, t))
+		went := from * step / math.Ln2
+		if cost <= went || step <= searchStep*t.Recovery.Seconds() {
+			return s + doubling(cost, from, step)
+		}
+		s, cost, from = s+step, cost-went, 2*from
+	}
+}
+
+// doubling is how many seconds it takes until that much cost is gone at a rate that doubles in each step.
+func doubling(cost, from, step float64) float64 { return step * math.Log2(1+cost*math.Ln2/(from*step)) }
 
 func cube(x float64) float64 { return x * x * x }
 

@@ -134,3 +134,14 @@ func TestALateTimerIsMadeUpFor(t *testing.T) {
 	r.Take(now, 1, false, tuning())
 	require.WithinDuration(t, now.Add(6*time.Millisecond), r.Next(now, tuning()), time.Microsecond, "no more than that is saved up")
 }
+
+// A shared clock that is put back costs nobody the time by which it was.
+func TestAClockThatIsPutBack(t *testing.T) {
+	start := time.Now()
+	for _, tuning := range []Tuning{{Rate: 10}, {Adaptive: true, StartRate: 10, Recovery: time.Second}} {
+		r := Rate{Limit: 10, Top: 10, Low: 10}
+		r.Take(start.Add(time.Hour), 1, true, tuning)
+		require.Len(t, r.Reserve(start, start.Add(950*time.Millisecond), 100, true, tuning), 10)
+		require.WithinDuration(t, start.Add(time.Second), r.At, 200*time.Millisecond)
+	}
+}

@@ -22,8 +22,8 @@ const (
 	told
 )
 
-// Turn is one request's place in a queue, and then its leave to make one call. The zero value is ready for Enter, and so is one that was given back. Its methods are for
-// the one goroutine that entered it.
+// Turn is one request's place in a queue, and then its leave to make one call. The zero value is ready for Enter, and so is one that was given
+// back. Its methods are for the one goroutine that entered it.
 type Turn struct {
 	queue *Queue // nil: not in use
 	ready chan struct{}
@@ -55,7 +55,7 @@ func (t *Turn) Ready() <-chan struct{} { return t.ready }
 // Err is why the turn cannot come; nil: it has come. It is asked after Ready was closed.
 func (t *Turn) Err() error { return t.err }
 
-// Paused reports whether it was a pause that the turn waited for, rather than the rate.
+// Paused reports whether the turn has waited for the end of a pause or of an outage, and not for the rate alone.
 func (t *Turn) Paused() bool {
 	q := t.queue
 	if q == nil {
@@ -72,8 +72,8 @@ func (t *Turn) Seed(rate float64) { t.seed = rate }
 // Leave gives the turn, or the place in the queue, back: no call was made.
 func (t *Turn) Leave() { t.end(func(q *Queue, now time.Time) { q.unused(t, now) }) }
 
-// Done tells what became of the call. Only the first of Leave and Done counts. The breaker is told first, and so are the permits of a job that has started, because
-// the next turn may be given out at once.
+// Done tells what became of the call. Only the first of Leave and Done counts. The breaker is told first, and so are the permits of a job that
+// has started, because the next turn may be given out at once.
 func (t *Turn) Done(r Result) {
 	t.end(func(q *Queue, now time.Time) {
 		if t.stage != granted {

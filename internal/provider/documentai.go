@@ -34,7 +34,7 @@ func documentai() *Provider {
 		Words:      &Words{At: []string{"document.pages[].tokens[]"}, Score: "layout.confidence", Most: 1, DropsZero: true},
 		Documents:  documentaiDocuments(),
 		Charged:    documentaiCharged,
-		QuotaPages: true,
+		QuotaPages: 30,
 		Jobs:       documentaiJobs(),
 		Pages:      documentaiPages(),
 		// A document that failed inside a good answer was processed, and very likely billed: nobody repeats that unasked.

@@ -88,8 +88,9 @@ type Provider struct {
 	Pages *Pages
 	// Charged reads from a request how many pages it is charged for; 0: the request does not tell. nil: none of the kind does.
 	Charged func(operation string, body io.Reader) int
-	// QuotaPages marks kinds whose quotas of calls count pages: there, a call of many pages takes the place of many in a queue.
-	QuotaPages bool
+	// QuotaPages are the most pages that one call takes of a quota that counts pages: there, a call of many pages takes the place of many in a queue, and
+	// one that asks for more has fewer or is refused. 0: the quotas of the kind count calls.
+	QuotaPages int
 	// Jobs says how calls start jobs and follow them; nil: no call does.
 	Jobs *Jobs
 	// Portable are the operations that any account of the kind can answer, because what they need comes with the call: Other among them stands

@@ -87,7 +87,7 @@ func (x *exchange) admit() *refusal {
 		return &refusal{status: http.StatusServiceUnavailable, reason: "circuit_open", message: circuitOpen, outcome: CircuitOpen, retry: wait}
 	}
 	if wait, full := x.full(); full {
-		return &refusal{status: http.StatusServiceUnavailable, reason: queueFull, message: noRoom, retry: wait}
+		return &refusal{status: http.StatusServiceUnavailable, reason: queueFull, message: noRoom, retry: max(wait, time.Second)} // nobody knows when a job ends
 	}
 	return nil
 }

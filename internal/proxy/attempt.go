@@ -14,6 +14,7 @@ import (
 	"github.com/ocr-proxy/ocr-proxy/internal/breaker"
 	"github.com/ocr-proxy/ocr-proxy/internal/classify"
 	"github.com/ocr-proxy/ocr-proxy/internal/credential"
+	"github.com/ocr-proxy/ocr-proxy/internal/pace"
 	"github.com/ocr-proxy/ocr-proxy/internal/provider"
 	"github.com/ocr-proxy/ocr-proxy/internal/retry"
 	"github.com/ocr-proxy/ocr-proxy/internal/spool"
@@ -38,6 +39,7 @@ type attempt struct {
 // try makes one attempt and leaves its record in the history and its answer, if there was one, in x.last.
 func (x *exchange) try(out *http.Request, permit *permit, n int, before pause) {
 	a := x.account
+	x.trying = permit
 	record := attempt{n: n, at: x.asked(), started: time.Now(), before: before}
 	clock := x.startClock()
 	req, err := x.build(clock, out)
@@ -61,8 +63,8 @@ func (x *exchange) try(out *http.Request, permit *permit, n int, before pause) {
 	} else {
 		record.verdict = x.gather(told, x.judge(seen, told))
 		record.verdict.Aside = record.verdict.Aside || clock.short && classify.IsTimeout(err) || errors.Is(err, ErrShutdown)
-		record.ambiguous = seen.Ambiguous(x.op.Repeat != provider.Always)
 	}
+	record.ambiguous = seen.Ambiguous(x.op.Repeat != provider.Always)
 	if record.verdict.Class == classify.Throttle {
 		record.rate, _ = retry.Rate(seen.Header, time.Now())
 	}
@@ -119,6 +121,15 @@ func (x *exchange) settle(record *attempt, permit *permit) {
 	x.account.Metrics.attempt(x.op.Name, record.verdict.Class, record.duration)
 	if !record.verdict.Aside {
 		x.account.Watch.Attempt(record.verdict.Class, record.verdict.Code)
+	}
+	x.trying = nil
+}
+
+// dropAttempt gives back what an attempt holds that a panic has ended: without its turn, others might wait for ever.
+func (x *exchange) dropAttempt() {
+	if permit := x.trying; permit != nil {
+		permit.done(breaker.Neutral)
+		permit.turn.Done(pace.Other)
 	}
 }
 

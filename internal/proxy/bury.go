@@ -83,7 +83,7 @@ func (x *exchange) envelope(secrets *scrub.Values) (*dlq.Envelope, io.ReadCloser
 		StackTrace:         secrets.Text(x.stackTrace()),
 		RetryCount:         max(0, len(x.history)-1),
 		ClassChanged:       slices.ContainsFunc(x.history, func(a attempt) bool { return a.verdict.Class != last.verdict.Class }),
-		Ambiguous:          last.ambiguous,
+		Ambiguous:          slices.ContainsFunc(x.history, func(a attempt) bool { return a.ambiguous }),
 		Request:            request,
 		FirstAttemptAt:     x.start,
 		FailedAt:           time.Now(),

@@ -71,9 +71,11 @@ type exchange struct {
 	status    int       // of the worker's answer
 	letter    string    // id of the dead letter; "": none
 	job       *endedJob // that the answer is about; nil: about none, or one that goes on
+	trying    *permit   // of the attempt that is not settled yet; nil: there is none
 	begun     *permit   // of an accepted job start whose job is not known yet; nil: there is none
 	queued    bool      // its turn would have come too late
 	paid      bool      // the attempt starts a job that nobody could ask for if its answer were lost with the worker
+	heir      bool      // the attempt starts a job that has the place of one that is over
 	repaired  []int     // pages of the answer that were asked for in a call of their own; nil: none were
 	notBefore time.Time // when it makes sense to try again; zero: nothing is known
 }
@@ -88,8 +90,8 @@ type pause struct {
 	crowded bool
 }
 
-// smear is the time over which a crowd that was held is let out.
-const smear = time.Second
+// Smear is the time over which a crowd that was held is let out, where no rate paces it.
+const Smear = time.Second
 
 // The sources of a pause.
 const (

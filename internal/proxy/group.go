@@ -34,7 +34,7 @@ type share struct {
 	turn int // how much it is due, see inTurn
 }
 
-// lead is an account that may have started a job although no answer says so.
+// lead is an account that may have started a job although no answer says so, or that has one that the journal could not take.
 type lead struct {
 	account *Account
 	until   time.Time
@@ -43,6 +43,8 @@ type lead struct {
 const (
 	// leadTime is how long it is remembered where an unsure start went: longer than any client library repeats a call.
 	leadTime = time.Hour
+	// leadOfJob begins what is remembered of a job, before its id.
+	leadOfJob = "job "
 	// maxLeads bounds what is remembered of them.
 	maxLeads = 10_000
 )
@@ -150,8 +152,8 @@ func (g *Group) inTurn(ready func(*Account) bool) []*Account {
 	return all
 }
 
-// remember notes where a call went that may have been done there, so that its next repeat goes nowhere else.
-func (g *Group) remember(call string, a *Account) {
+// remember notes for that long where a call went that may have been done there, so that its next repeat goes nowhere else, or where a job is.
+func (g *Group) remember(call string, a *Account, length time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if _, known := g.unsure[call]; !known && len(g.unsure) >= maxLeads {
@@ -160,10 +162,10 @@ func (g *Group) remember(call string, a *Account) {
 			break
 		}
 	}
-	g.unsure[call] = lead{a, time.Now().Add(leadTime)}
+	g.unsure[call] = lead{a, time.Now().Add(length)}
 }
 
-// lead is the account that may have done a call already; nil: none is known.
+// lead is the account that may have done a call already, or that has a job; nil: none is known.
 func (g *Group) lead(call string) *Account {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -88,12 +88,12 @@ func TestLeadsAreBounded(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		g, accounts := groupOf(nil), bare("a", "b")
 		for i := range maxLeads + 10 {
-			g.remember(strconv.Itoa(i), accounts["a"])
+			g.remember(strconv.Itoa(i), accounts["a"], leadTime)
 		}
 		require.Len(t, g.unsure, maxLeads)
 		last := strconv.Itoa(maxLeads + 9)
 		require.Equal(t, accounts["a"], g.lead(last))
-		g.remember(last, accounts["b"])
+		g.remember(last, accounts["b"], leadTime)
 		require.Len(t, g.unsure, maxLeads)
 		require.Equal(t, accounts["b"], g.lead(last))
 		time.Sleep(leadTime)

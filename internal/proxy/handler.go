@@ -35,6 +35,7 @@ func (x *exchange) serve(w http.ResponseWriter) {
 		if x.last != nil {
 			x.last.discard() // settles it, if that is still open
 		}
+		x.dropAttempt()
 		if x.shared != nil {
 			x.shared.Release()
 		}

@@ -2,9 +2,9 @@ package proxy
 
 import "github.com/ocr-proxy/ocr-proxy/internal/scrub"
 
-// secrets are the credentials that the request and the last attempt at each account carried, the proxy's own among them, for texts that may echo one: AWS
-// answers a bad signature with everything that was signed, the session token included. They are collected when something first asks, which is
-// after the last attempt.
+// secrets are the credentials that the request and the last attempt at each account carried, the proxy's own among them, for texts that may echo
+// one: AWS answers a bad signature with everything that was signed, the session token included. They are collected when something first asks,
+// which is after the last attempt.
 func (x *exchange) secrets() *scrub.Values {
 	if x.hidden != nil {
 		return x.hidden

@@ -109,7 +109,8 @@ func (x *exchange) journal() {
 	}
 }
 
-// keepJob journals an accepted start and gives the job's id; "": the answer names none. One that cannot be journaled is logged, and counted by the store: the worker's answer does not suffer.
+// keepJob journals an accepted start and gives the job's id; "": the answer names none. One that cannot be journaled is logged, and counted by
+// the store: the worker's answer does not suffer.
 func (x *exchange) keepJob(j *provider.Jobs) (id string) {
 	header, body, err := x.last.whole(x.account.Provider.RequestID, maxJobAnswer)
 	if err == nil {
@@ -119,6 +120,9 @@ func (x *exchange) keepJob(j *provider.Jobs) (id string) {
 		err = x.putJob(j, id, header, body)
 	}
 	if err != nil {
+		if g := x.listener.Group; g != nil && id != "" {
+			g.remember(leadOfJob+id, x.account, j.Lives) // it is there all the same, and nowhere else
+		}
 		x.account.Log.Error("an accepted job is not in the journal: a repeat of its start may be a second job, and a letter about it would not know its document",
 			zap.String("provider", x.account.Name), zap.String("operation", x.op.Name), zap.String("error", x.secrets().Text(err.Error())))
 	}

@@ -33,10 +33,18 @@ func (x *exchange) followJob(j *provider.Jobs) {
 	if x.account.Jobs != nil {
 		job.record = x.account.Jobs.FindJob(x.account.Name, id)
 	}
-	if job.failed || job.record != nil && x.ended(j, job.record) {
+	switch {
+	case job.failed || job.record != nil && x.ended(j, job.record):
 		x.job = job
 		x.account.Permits.Ended(id)
+	case job.record == nil && x.account.Permits.Holds(id) && x.saysEnd(j):
+		x.account.Permits.Ended(id)
 	}
+}
+
+// saysEnd reports whether the provider's answer says of itself, to whomever, that a job is through. That it knows it no more is none of that.
+func (x *exchange) saysEnd(j *provider.Jobs) bool {
+	return x.statusOf(x.last.resp) < http.StatusBadRequest && (slices.Contains(j.Drops, x.op.Name) || x.tellsEnd(x.last, j))
 }
 
 // ended reports whether the provider's answer says that a job is through, or that it knows it no more.

@@ -89,7 +89,7 @@ func (s setup) build(t testing.TB, upstream *url.URL, transport http.RoundTrippe
 		Transition: func(breaker.State, breaker.State, breaker.Reason, time.Time) { queues.CircuitChanged() },
 	})
 	breaker.NewMetrics(registry).Add(group)
-	s.queue.MaxPause, s.queue.Smear = max(s.policy.Total, s.policy.Cap), smear
+	s.queue.MaxPause, s.queue.Smear = max(s.policy.Total, s.policy.Cap), Smear
 	permits := pace.NewPermits(s.openJobs, time.Hour, s.queue.Recovery)
 	queues = pace.NewQueues("acct", scopes, s.queue, CircuitOf(group, s.hold), permits)
 	pace.NewMetrics(registry).Add(queues)
@@ -138,6 +138,7 @@ func newLab(t *testing.T, s setup, steps ...step) *lab {
 		proxyServer()
 		out.CloseIdleConnections()
 		upstreamServer()
+		l.noTurnIsOut()
 	})
 	return l
 }
@@ -283,5 +284,17 @@ func (l *lab) quiet() {
 	require.Zero(l.t, l.account.Purse.InProgress(), "no request is in progress")
 	for _, gauge := range []string{"in_flight", "body_spilled_bytes", "body_memory_bytes"} {
 		require.Zero(l.t, l.figure(gauge), gauge)
+	}
+}
+
+// noTurnIsOut tells that every turn has been given back, whatever became of its call: one that was not would be missing for as long as the process lives.
+func (l *lab) noTurnIsOut() {
+	l.t.Helper()
+	for _, a := range l.account.group() {
+		for _, scope := range a.Queues.Scopes() {
+			queue := a.Queues.For(scope).Snapshot()
+			require.Zero(l.t, queue.InFlight, scope)
+			require.Zero(l.t, queue.Oldest, scope)
+		}
 	}
 }

@@ -111,6 +111,23 @@ func TestAStartThatBroughtNoJobGivesItsPermitBack(t *testing.T) {
 	})
 }
 
+// No throttle and no hint keeps such a start, so that its worker must not be told of one.
+func TestAStartThatFindsNoPermitInItsTime(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := remembering("textract")
+		s.openJobs, s.queue.MaxWaiting = 1, 1
+		j := newJournaling(t, s, job("j-1"))
+		j.send(t.Context(), textractStart("Amz-Sdk-Invocation-Id: i-1"))
+		late := j.waits("i-2")
+		full := j.send(t.Context(), textractStart("Amz-Sdk-Invocation-Id: i-3"))
+		require.Equal(t, "rejected queue_full", full.own("Outcome")+" "+full.own("Reason"))
+		require.Equal(t, "1", full.header.Get("Retry-After"))
+		r := <-late
+		require.Equal(t, "exhausted queue_too_long", r.own("Outcome")+" "+r.own("Reason"))
+		require.Contains(t, r.body, "turn")
+	})
+}
+
 // A worker that starts a job and never asks for it must not hold its place for as long as the result can be fetched.
 func TestAJobOfWhichNobodyHearsIsTakenToBeOver(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
@@ -191,4 +208,50 @@ func TestARepairHasThePlaceOfItsJob(t *testing.T) {
 		require.Zero(t, open)
 		require.Zero(t, j.send(t.Context(), azureStart(azureKey+"|Ocr-Proxy-Document-Id: another")).took)
 	})
+}
+
+// It has it although others have waited for one: who asks for the result is not to wait for their jobs.
+func TestARepairDoesNotLoseThePlaceOfItsJobToOthers(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := repairingKind("azure")
+		s.openJobs = 1
+		third := azureSecond
+		third.header = strings.ReplaceAll(third.header, "r-2", "r-3")
+		j := newJournaling(t, s, azureAccepted, azureResult("1", "3"), azureSecond, azureResult("2"), third)
+		start := azureStart(azureKey + "|Ocr-Proxy-Document-Id: d")
+		start.target += "&pages=1-3&locale=de"
+		require.Equal(t, 202, j.send(t.Context(), start).status)
+		other := j.later(t.Context(), azureStart(azureKey+"|Ocr-Proxy-Document-Id: another"))
+		synctest.Wait()
+		r := j.send(t.Context(), ownPoll("r-1"))
+		require.Equal(t, azurePages, r.own("Repaired"))
+		require.LessOrEqual(t, r.took, 2*time.Second)
+		require.Equal(t, 202, (<-other).status)
+		open, _ := j.account.Permits.Open()
+		require.Equal(t, 1, open)
+	})
+}
+
+// A job that could not be journaled, or was started through another process, is known by its id alone.
+func TestAJobThatIsNotInTheJournalGivesItsPermitBack(t *testing.T) {
+	gone := step{status: 400, header: amzJSON, body: `{"__type":"InvalidJobIdException"}`}
+	for name, tt := range map[string]struct {
+		end  step
+		open int
+	}{"it is through": {end: jobDone}, "it failed": {end: step{header: amzJSON, body: `{"JobStatus":"FAILED"}`}}, "it runs": {jobRunning, 1}, "whoever asks does not know it": {gone, 1}} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				j := bounded(t, 1, job("j-1"), tt.end)
+				require.NoError(t, j.store.Close())
+				require.Equal(t, 200, j.send(t.Context(), textractStart("Amz-Sdk-Invocation-Id: i-1")).status)
+				open, _ := j.account.Permits.Open()
+				require.Equal(t, 1, open)
+				require.Empty(t, j.records())
+				j.send(t.Context(), textractPoll("j-1"))
+				open, _ = j.account.Permits.Open()
+				require.Equal(t, tt.open, open)
+				j.open()
+			})
+		})
+	}
 }

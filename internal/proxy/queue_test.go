@@ -84,6 +84,18 @@ func TestASecondThrottleInARowAlsoWaitsByItself(t *testing.T) {
 	})
 }
 
+// One document that is throttled whatever the rate must not take the account's rate away from all others.
+func TestOneDocumentThatIsAlwaysThrottledTeachesLittle(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, learning("generic"), every(6, step{status: 429})...)
+		s := l.account.Policy
+		l.account.Policy = func(op string) Policy { p := s(op); p.MaxAttempts = 6; return p }
+		r := l.send(t.Context(), call{body: "poison"})
+		require.Equal(t, []string{"exhausted", "6"}, []string{r.own("Outcome"), r.own("Attempts")})
+		require.InDelta(t, 1, l.account.Queues.For("other").Snapshot().Rate, 1e-9, "two a second to start from, and one cut")
+	})
+}
+
 func TestAHintStopsTheQueueAndItsOwnRequestWaitsThere(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, learning("generic"), append(every(1, step{status: 429, header: "Retry-After: 10"}), every(4, step{body: "text"})...)...)
@@ -171,6 +183,7 @@ func TestAnOutageIsWaitedFor(t *testing.T) {
 		require.Greater(t, after[32], after[31])
 		require.Equal(t, breaker.Closed, l.circuit().State)
 		require.Zero(t, l.ended("retry_budget"), "who is held is no retry that loads the provider")
+		require.Zero(t, l.figure("retry_delay_seconds", "source", fromQueue), "what kept them was the circuit")
 		l.quiet()
 	})
 }
@@ -342,13 +355,15 @@ func TestPagesCountWhereTheQuotaCountsThem(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := defaults("documentai")
 		s.queue.Rate = 1
-		l := newLab(t, s, every(3, step{body: "{}"})...)
+		l := newLab(t, s, every(5, step{body: "{}"})...)
 		process := func(pages string) call {
 			return call{target: "/v1/projects/p/locations/us/processors/x:process", header: asJSON, body: `{"rawDocument":{"content":"QQ=="},"processOptions":{"fromStart":` + pages + `}}`}
 		}
 		require.Zero(t, l.send(t.Context(), process("10")).took)
 		require.Equal(t, 10*time.Second, l.send(t.Context(), process("2")).took.Round(time.Millisecond), "the pages of the one before")
 		require.Equal(t, 2*time.Second, l.send(t.Context(), process("1")).took.Round(time.Millisecond))
+		require.Equal(t, time.Second, l.send(t.Context(), process("1000")).took.Round(time.Millisecond))
+		require.Equal(t, 30*time.Second, l.send(t.Context(), process("1")).took.Round(time.Millisecond), "no call has more pages than that, whatever it asks for")
 	})
 }
 

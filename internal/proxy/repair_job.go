@@ -25,10 +25,13 @@ func (x *exchange) readInJob(out *http.Request, text []byte) (later *answer, pag
 	if r == nil {
 		return nil, nil
 	}
-	if x.tellsEnd(x.last, x.jobs()) {
-		x.account.Permits.Ended(r.JobID) // so that the second one has its place
+	over := func() {
+		if x.tellsEnd(x.last, x.jobs()) {
+			x.account.Permits.Ended(r.JobID)
+		}
 	}
 	if r.Repair != nil {
+		over()
 		return x.await(out, r.Repair.JobID, 0), r.Repair.Pages
 	}
 	rules, asked := x.account.Provider.Pages, provider.Asked{Query: r.Start.Query}
@@ -40,6 +43,7 @@ func (x *exchange) readInJob(out *http.Request, text []byte) (later *answer, pag
 		return nil, nil
 	}
 	job, wait := x.startAgain(out, r, selected, pages)
+	over() // not before: the second one has its place, which others wait for
 	return x.await(out, job, wait), pages
 }
 
@@ -83,7 +87,7 @@ func (x *exchange) startAgain(out *http.Request, r *dlq.JobRecord, selected prov
 		return "", 0
 	}
 	op, was := x.op, x.body
-	x.op, x.body, x.paid = x.account.Provider.Operation(start), body, true
+	x.op, x.body, x.paid, x.heir = x.account.Provider.Operation(start), body, true, x.account.Permits.Holds(r.JobID)
 	answer, _ := x.beside(start)
 	if answer != nil {
 		if header, text, err := answer.whole(nil, maxJobAnswer); err == nil {
@@ -93,7 +97,7 @@ func (x *exchange) startAgain(out *http.Request, r *dlq.JobRecord, selected prov
 		answer.discard()
 	}
 	x.jobBegun(job)
-	x.op, x.body, x.paid = op, was, false
+	x.op, x.body, x.paid, x.heir = op, was, false, false
 	if job == "" {
 		return "", 0
 	}

@@ -154,8 +154,8 @@ func (a *Account) Replayable(e *dlq.Envelope) string {
 	return ""
 }
 
-// ReplayWait is how long a letter would have to wait for the circuit of the account, or of the first of its group, or for a pause that is longer than a request may
-// take; 0: it need not.
+// ReplayWait is how long a letter would have to wait for the circuit of the account, or of the first of its group, or for a pause that is longer
+// than a request may take; 0: it need not.
 func (a *Account) ReplayWait(e *dlq.Envelope) time.Duration {
 	wait := a.ownWait(e.Operation)
 	if a.Group != nil && slices.Contains(a.Provider.Portable, e.Operation) {

@@ -61,10 +61,7 @@ func (x *exchange) setOut(out *http.Request) {
 // theOne is the one account that a call may go to wherever it was sent: the one that has the job, or that may have started it; nil: none is known.
 func (x *exchange) theOne() *Account {
 	if x.ofJob() {
-		if r := x.jobAsked(); r != nil {
-			return x.named(r.Account)
-		}
-		return nil
+		return x.hasJob()
 	}
 	if x.bound != nil {
 		return x.bound
@@ -135,22 +132,19 @@ func (x *exchange) ofJob() bool {
 	return j != nil && (x.polls() || slices.Contains(j.Drops, x.op.Name) || slices.Contains(j.Parts, x.op.Name))
 }
 
-// jobAsked is the journaled start of the job that the call is about, by whichever account of the group has it; nil: the journal knows none. A
-// worker may name any job it likes: what accounts beyond the group have is not looked at.
-func (x *exchange) jobAsked() *dlq.JobRecord {
+// hasJob is the account that has the job that the call is about; nil: nothing says which one. A worker may name any job it likes: what accounts
+// beyond the group have is not looked at.
+func (x *exchange) hasJob() *Account {
 	id := x.jobs().Asked(x.in.URL, x.plainRequest(maxJobCall))
 	if id == "" {
 		return nil
 	}
 	for _, a := range x.listener.group() {
-		if a.Jobs == nil {
-			continue
-		}
-		if r := a.Jobs.FindJob(a.Name, id); r != nil {
-			return r
+		if a.Jobs != nil && a.Jobs.FindJob(a.Name, id) != nil {
+			return a
 		}
 	}
-	return nil
+	return x.listener.Group.lead(leadOfJob + id)
 }
 
 // findCall is the journaled job that the same call has started at any account of the group; nil: none has. That account is the asked one then.
@@ -219,7 +213,7 @@ func (x *exchange) noteUnsure() {
 		return
 	}
 	if call := x.recurring(); call != "" {
-		x.listener.Group.remember(call, x.account)
+		x.listener.Group.remember(call, x.account, leadTime)
 	}
 }
 

@@ -118,7 +118,7 @@ func (x *exchange) takeTurn(turn *pace.Turn, p *pause) retry.Stop {
 	}
 	deadline := x.start.Add(x.policy.Total - x.policy.leastAttempt()) // the account's share of the time, where another comes after it
 	err := queue.Enter(turn, pace.Request{
-		Tenant: x.ask.tenant, Priority: x.ask.priority, Cost: x.cost(queue), Again: p.again, Job: x.starts(), Deadline: deadline,
+		Tenant: x.ask.tenant, Priority: x.ask.priority, Cost: x.cost(queue), Again: p.again, Job: x.starts() && !x.heir, Deadline: deadline,
 	})
 	if err != nil {
 		return x.turnedAway(queue, err)
@@ -170,7 +170,7 @@ func (x *exchange) turnedAway(queue *pace.Queue, err error) retry.Stop {
 	if x.held() {
 		return x.refusedBy(x.holdTime())
 	}
-	if left := queue.Remaining(); !x.fits(left) {
+	if left := queue.Remaining(); left > 0 && !x.fits(left) {
 		x.notBefore = later(x.notBefore, time.Now().Add(left))
 		return retry.HintTooLong
 	}
@@ -182,12 +182,12 @@ func (x *exchange) turnedAway(queue *pace.Queue, err error) retry.Stop {
 // for one. It is read from the body only while the queue counts.
 func (x *exchange) cost(queue *pace.Queue) int {
 	kind := x.account.Provider
-	if !kind.QuotaPages || x.rpc != nil || !queue.Paced() {
+	if kind.QuotaPages == 0 || x.rpc != nil || !queue.Paced() {
 		return 1
 	}
 	body, _ := x.open()
 	defer func() { _ = body.Close() }()
-	return max(1, kind.Charged(x.op.Name, body))
+	return min(max(1, kind.Charged(x.op.Name, body)), kind.QuotaPages)
 }
 
 // held reports whether the circuit of the account keeps requests waiting.
@@ -232,7 +232,7 @@ func (x *exchange) leaveCrowd(permit *permit, held *time.Duration) retry.Stop {
 	if *held == 0 || permit.probes() {
 		return retry.Continue
 	}
-	spread := retry.Uniform(min(smear, time.Until(x.deadline())/2))
+	spread := retry.Uniform(min(Smear, time.Until(x.deadline())/2))
 	stop := x.sleep(spread, nil)
 	*held += spread
 	if stop != retry.Continue {
@@ -273,6 +273,9 @@ func (x *exchange) endTurn(v classify.Verdict, rate float64, permit *permit) {
 			a.Permits.Refused()
 			break // that says nothing about the rate
 		}
+		if x.throttledAlone() {
+			break
+		}
 		permit.turn.Seed(rate)
 		result = pace.Throttled
 	case v.Class.Good(), v.Class == classify.Permanent:
@@ -283,6 +286,17 @@ func (x *exchange) endTurn(v classify.Verdict, rate float64, permit *permit) {
 		return
 	}
 	permit.turn.Done(result)
+}
+
+// throttledAlone reports whether the call's last attempt was its third throttle in a row or a later one. It waits by itself by then, and the queue has slowed down
+// for the first two: if the rate is still too high, the calls of others say so. A document that is always throttled, whatever the rate, says it of
+// itself alone.
+func (x *exchange) throttledAlone() bool {
+	n, row := len(x.history), 0
+	for n-row > x.elsewhere && x.history[n-row-1].verdict.Class == classify.Throttle {
+		row++
+	}
+	return row > 2
 }
 
 // tooManyJobs reports whether a throttle is about the jobs that are open. Where nothing is learned, it is a throttle like others.

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"net/http"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -116,5 +117,30 @@ func TestRetriesTakeTurnsAtThePurse(t *testing.T) {
 		require.Equal(t, 1, l.sink.count())
 		require.Equal(t, "success", (<-holder).own("Outcome"))
 		require.Equal(t, "success", l.send(t.Context(), call{body: "third"}).own("Outcome"), "what was taken is given back")
+	})
+}
+
+// oncePanicking is a transport that panics in its first call.
+type oncePanicking struct {
+	http.RoundTripper
+	once sync.Once
+}
+
+func (p *oncePanicking) RoundTrip(r *http.Request) (*http.Response, error) {
+	p.once.Do(func() { panic(http.ErrAbortHandler) })
+	return p.RoundTripper.RoundTrip(r)
+}
+
+func TestAPanicGivesItsTurnBack(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := defaults("generic")
+		s.queue.MaxInFlight = 1
+		s.account = func(a *Account) { a.Transport = &oncePanicking{RoundTripper: a.Transport} }
+		l := newLab(t, s, step{body: "text"})
+		require.Error(t, l.send(t.Context(), call{body: "first"}).err)
+		r := l.send(t.Context(), call{body: "second"})
+		require.Equal(t, "success", r.own("Outcome"))
+		require.Zero(t, r.took)
+		l.quiet()
 	})
 }

@@ -24,6 +24,7 @@ const (
 
 var (
 	errTooLarge = errors.New("the value is larger than what is shared may be")
+	errForm     = errors.New("the server's answer has another form")
 	errConflict = errors.New("others changed the value each time")
 )
 
@@ -34,7 +35,7 @@ var (
 //nolint:gochecknoglobals // a constant in all but name
 var swap = redis.NewScript(`
 local time = redis.call('TIME')
-local stored = redis.call('GET', KEYS[1])
+local stored = redis.call('TYPE', KEYS[1]).ok == 'string' and redis.call('GET', KEYS[1])
 local version = stored and string.match(stored, '^(%d+) ') or '0'
 if version ~= ARGV[1] then
   return {0, time[1], time[2], stored or ''}
@@ -123,7 +124,7 @@ func (c *Cell[T]) swap(ctx context.Context, version string, next T) (stored bool
 	sent := time.Now()
 	answer, err := swap.Run(ctx, s.client, []string{c.key}, version, text, c.ttl.Milliseconds()).Slice()
 	if err == nil && len(answer) != 4 {
-		err = errors.New("the server's answer has another form")
+		err = errForm
 	}
 	if err != nil {
 		s.health.failed(ctx)

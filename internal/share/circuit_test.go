@@ -55,7 +55,6 @@ func is(t *testing.T, state breaker.State, all ...*breaker.Breaker) {
 func TestBreakersActTogether(t *testing.T) {
 	t.Parallel()
 	servers(t, func(t *testing.T, address string) {
-		t.Parallel()
 		const reset = 300 * time.Millisecond
 		_, a := sharing(t, address, reset)
 		_, b := sharing(t, address, reset)

@@ -18,6 +18,9 @@ const (
 	// lead is how long before its time one asks for a slot that is further away, on average. Who has had less than the others asks sooner, by up to
 	// four fifths, and a bit of chance keeps them apart.
 	lead, leadChance = 50 * time.Millisecond, 10 * time.Millisecond
+	// mostTook is the longest that a change is expected to take. All the slots that come in that time are reserved in advance, too, so that a
+	// server that is far away, or whom many ask, does not make the rate slower.
+	mostTook = 600 * time.Millisecond
 	// stale is how long a reserved slot can still be used after its time, by a process that was kept from it.
 	stale = 250 * time.Millisecond
 	// waitedLately is how long it counts for all that somebody, anywhere, waited for a slot.
@@ -26,6 +29,9 @@ const (
 	resumedLately = 2 * time.Second
 	// mostPending bounds the changes that are on their way to the server.
 	mostPending = 256
+	// hadMuch is how much more than everybody a process has had that asks for one slot less at a time. Where all ask equally often, those who
+	// come first each time would otherwise keep what they have.
+	hadMuch = 1.1
 	// shareInertia is how much of what is known of this process' share a new reservation leaves.
 	shareInertia = 0.9
 )
@@ -57,8 +63,9 @@ type Pacer struct {
 	wanted  bool // somebody waits for a slot
 	more    bool // and others behind him
 	pending []change
-	share   float64 // of the slots given out while this process waited, those that it got
-	last    uint64  // the last slot that was given out when this process last got some; 0: nobody has waited since
+	took    time.Duration // what a change takes, smoothed
+	share   float64       // of the slots given out while this process waited, those that it got
+	last    uint64        // the last slot that was given out when this process last got some; 0: nobody has waited since
 }
 
 // Pacer returns one for a scope of the account. When there are new slots, or other news, wake is called, never from within the pacer's methods.
@@ -97,6 +104,10 @@ func (p *Pacer) Take(now time.Time, cost int, more bool) (slot uint64, at time.T
 		return 0, time.Time{}, false
 	}
 	first := p.slots[0]
+	if last := p.slots[len(p.slots)-1].At; more && !p.wanted && last.Sub(now) < p.took {
+		p.more, p.wanted = true, true // the next ones take as long as these last
+		stir(p.stirred)
+	}
 	if first.At.After(now) {
 		return 0, first.At, false
 	}
@@ -272,12 +283,14 @@ func (p *Pacer) step() (again time.Duration) {
 		}
 		return 0
 	}
-	pending, wanted, more, t, last := p.pending, p.wanted, p.more, p.tuning, p.known
+	pending, wanted, more, t, last, horizon := p.pending, p.wanted, p.more, p.tuning, p.known, ahead+2*p.took
+	greedy := p.last > 0 && p.had() > hadMuch
 	p.pending = nil
 	p.mu.Unlock()
 
 	var slots []pace.Slot
 	var next time.Time
+	began := time.Now()
 	after, now, err := p.cell.Change(p.account.store.ending, func(v pacing, now time.Time) (pacing, bool) {
 		worth := len(pending) > 0
 		if v == (pacing{}) && last != (pacing{}) {
@@ -291,9 +304,12 @@ func (p *Pacer) step() (again time.Duration) {
 			most := 1
 			if more {
 				v.Waited = now
-				most = 1 + int(limit*ahead.Seconds()/float64(p.account.Peers()))
+				most = int(limit * horizon.Seconds() / float64(p.account.Peers()))
+				if !greedy || most == 0 {
+					most++
+				}
 			}
-			slots = v.Reserve(now, now.Add(ahead), most, now.Sub(v.Waited) < waitedLately, t)
+			slots = v.Reserve(now, now.Add(horizon), most, now.Sub(v.Waited) < waitedLately, t)
 			next = v.Next(now, t)
 		}
 		return v, worth || len(slots) > 0
@@ -308,6 +324,7 @@ func (p *Pacer) step() (again time.Duration) {
 		return time.Millisecond // a crowd was faster
 	}
 	p.mu.Lock()
+	p.took = (3*p.took + min(mostTook, time.Since(began))) / 4
 	news := p.alone || len(slots) > 0
 	if p.alone {
 		p.alone, p.share, p.last = false, 1/float64(p.account.Peers()), 0
@@ -335,9 +352,12 @@ func (p *Pacer) step() (again time.Duration) {
 
 // lead is how long before the time of the next slot this process asks for it; mu is held.
 func (p *Pacer) lead() time.Duration {
-	had := min(1.8, max(0.2, p.share*float64(p.account.Peers())))    // 1: as much as everybody
-	return time.Duration(float64(lead)*(2-had)) + rand.N(leadChance) //nolint:gosec // chance is enough
+	had := min(1.8, max(0.2, p.share*float64(p.account.Peers())))             // 1: as much as everybody
+	return p.took + time.Duration(float64(lead)*(2-had)) + rand.N(leadChance) //nolint:gosec // chance is enough
 }
+
+// had is how much of the slots this process gets, of which 1 is as much as everybody; mu is held.
+func (p *Pacer) had() float64 { return p.share * float64(p.account.Peers()) }
 
 // measure learns which part of all slots this process gets while it waits for them, of which it has got some more; mu is held.
 func (p *Pacer) measure(got int, taken uint64, more bool) {

@@ -3,6 +3,7 @@ package share
 import (
 	"context"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -110,11 +111,11 @@ func (c *sidecar) work(ctx context.Context, call func() pace.Result) error {
 	return nil
 }
 
-// run lets every sidecar have so many workers for a time.
-func run(t *testing.T, all []*sidecar, workers int, length time.Duration, call func() pace.Result) {
+// run lets every sidecar have so many workers until the test ends, and watches them for windows of that length until one is good. On a machine that
+// does much else, a window can be bad although nothing is wrong.
+func run(t *testing.T, all []*sidecar, workers int, call func() pace.Result, window time.Duration, good func(least, most int64) bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), length)
-	defer cancel()
+	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	for _, c := range all {
 		for range workers {
@@ -125,7 +126,21 @@ func run(t *testing.T, all []*sidecar, workers int, length time.Duration, call f
 			})
 		}
 	}
-	running.Wait()
+	t.Cleanup(func() { cancel(); running.Wait() })
+	for range 6 {
+		for _, c := range all {
+			c.served.Store(0)
+		}
+		time.Sleep(window)
+		least, most := int64(1<<62), int64(0)
+		for _, c := range all {
+			least, most = min(least, c.served.Load()), max(most, c.served.Load())
+		}
+		if good(least, most) {
+			return
+		}
+	}
+	require.Fail(t, "no window was good")
 }
 
 func settings() pace.Settings {
@@ -134,59 +149,51 @@ func settings() pace.Settings {
 
 // Ten queues over one rate are together as fast as the rate says, and none is left out.
 func TestTenQueuesShareAFixedRate(t *testing.T) {
+	t.Parallel()
 	servers(t, func(t *testing.T, address string) {
 		s := settings()
 		s.Rate = 200
 		all := newSidecars(t, 10, address, s)
-		const length = 4 * time.Second
-		begin := time.Now().Add(300 * time.Millisecond)
-		end := begin.Add(length)
 		var total atomic.Int64
-		run(t, all, 10, time.Until(end)+300*time.Millisecond, func() pace.Result {
-			if now := time.Now(); now.After(begin) && now.Before(end) {
-				total.Add(1)
-			}
+		call := func() pace.Result {
+			total.Add(1)
 			time.Sleep(20 * time.Millisecond)
 			return pace.Accepted
-		})
-		least, most := int64(1<<62), int64(0)
-		for _, c := range all {
-			least, most = min(least, c.served.Load()), max(most, c.served.Load())
 		}
-		t.Logf("%d calls, from %d to %d per queue", total.Load(), least, most)
-		require.InEpsilon(t, s.Rate*length.Seconds(), total.Load(), 0.05)
-		require.Greater(t, float64(least), 0.4*float64(most))
+		const window = 3 * time.Second
+		begin, before := time.Now(), int64(0)
+		run(t, all, 10, call, window, func(least, most int64) bool {
+			n := total.Load()
+			together := float64(n - before)
+			before = n
+			t.Logf("%g calls, from %d to %d per queue", together, least, most)
+			require.Less(t, float64(n), 1.05*s.Rate*(time.Since(begin)+ahead+stale).Seconds(), "never more than the rate")
+			return math.Abs(together/(s.Rate*window.Seconds())-1) < 0.05 && float64(least) > 0.7*float64(most)
+		})
 	})
 }
 
 // Ten queues that learn one rate are throttled as seldom as one queue is.
 func TestTenQueuesLearnOneRate(t *testing.T) {
+	t.Parallel()
 	address := startServer(t).address()
 	s := settings()
 	s.Adaptive = true
 	all := newSidecars(t, 10, address, s)
 	q := &quota{perSecond: 100, burst: 100}
-	run(t, all, 6, 6*time.Second, q.call)
-	warm, refused := q.accepted.Load(), q.throttled.Load()
-	t.Logf("at first %d accepted, %d throttled", warm, refused)
-	for _, c := range all {
-		c.served.Store(0)
-	}
-	const length = 10 * time.Second
-	run(t, all, 6, length, q.call)
-	accepted, throttled := q.accepted.Load()-warm, q.throttled.Load()-refused
-	least, most := int64(1<<62), int64(0)
-	for _, c := range all {
-		least, most = min(least, c.served.Load()), max(most, c.served.Load())
-	}
-	t.Logf("then %d accepted, %d throttled, from %d to %d per queue", accepted, throttled, least, most)
-	require.LessOrEqual(t, float64(throttled), 0.03*float64(accepted+throttled))
-	require.GreaterOrEqual(t, float64(accepted), 0.9*q.perSecond*length.Seconds())
-	require.Greater(t, float64(least), 0.6*float64(most))
+	const window = 4 * time.Second
+	var accepted, throttled int64
+	run(t, all, 6, q.call, window, func(least, most int64) bool {
+		took, refused := q.accepted.Load()-accepted, q.throttled.Load()-throttled
+		accepted, throttled = accepted+took, throttled+refused
+		t.Logf("%d accepted, %d throttled, from %d to %d per queue", took, refused, least, most)
+		return float64(refused) <= 0.03*float64(took+refused) && float64(took) >= 0.9*q.perSecond*window.Seconds() && float64(least) > 0.6*float64(most)
+	})
 }
 
 // A pause that one is told holds all.
 func TestPausesAreShared(t *testing.T) {
+	t.Parallel()
 	servers(t, func(t *testing.T, address string) {
 		all := newSidecars(t, 2, address, settings())
 		all[0].queue.Pause(time.Now().Add(3 * time.Second))
@@ -205,6 +212,7 @@ func TestPausesAreShared(t *testing.T) {
 
 // One throttle cuts the rate once, however many processes hear of it; one recovery resumes it once.
 func TestOneCutForAll(t *testing.T) {
+	t.Parallel()
 	s := settings()
 	s.Adaptive = true
 	all := newSidecars(t, 5, startServer(t).address(), s)
@@ -245,6 +253,7 @@ func TestOneCutForAll(t *testing.T) {
 // Killing the server lets everybody go on at his part of the rate: nobody errs, nobody stands still. When it is back, empty, all share again what
 // was known.
 func TestPacingWithoutTheServer(t *testing.T) {
+	t.Parallel()
 	server := startServer(t)
 	s := settings()
 	s.Adaptive = true

@@ -23,12 +23,22 @@ const (
 )
 
 // places changes the places of an account, each of which is known until a time, in milliseconds of the server's clock. One more is added if
-// there are fewer than the limit. Returned are how many there are, and whether one was added.
+// there are fewer than the limit. Returned are how many there are, whether one was added, and the server's memory: a name that it has until it
+// forgets, or is told to. What is no list of places is not one that anybody here has made.
 //
 //nolint:gochecknoglobals // a constant in all but name
 var places = redis.NewScript(`
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local memory = redis.call('TYPE', KEYS[2]).ok == 'string' and redis.call('GET', KEYS[2])
+if not memory then
+  memory = time[1] .. '.' .. time[2]
+  redis.call('SET', KEYS[2], memory)
+end
+redis.call('PEXPIRE', KEYS[2], 3600000)
+if redis.call('TYPE', KEYS[1]).ok ~= 'zset' then
+  redis.call('DEL', KEYS[1])
+end
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
 local at = 5
 for _ = 1, tonumber(ARGV[4]) do
@@ -51,7 +61,7 @@ local last = redis.call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES')
 if last[2] then
   redis.call('PEXPIRE', KEYS[1], math.max(1, last[2] - now))
 end
-return {n, added}
+return {n, added, memory}
 `)
 
 // Places are the permits for jobs that all processes of the account share. It implements pace.Places.
@@ -63,11 +73,12 @@ type Places struct {
 	stirred chan struct{}
 
 	mu      sync.Mutex
-	listed  bool // all that is open here is in added, or has been told
-	known   bool // the others have been heard of, and have heard of all that is open here
-	n       int  // taken in all processes
-	limit   int  // under which a place is wanted; 0: none is
-	full    bool // there was none
+	listed  bool   // all that is open here is in added, or has been told
+	known   bool   // the others have been heard of, and have heard of all that is open here
+	memory  string // of the server, when it was last told anything
+	n       int    // taken in all processes
+	limit   int    // under which a place is wanted; 0: none is
+	full    bool   // there was none
 	free    []place
 	busy    []string             // of calls
 	added   map[string]time.Time // until when; not told yet
@@ -123,10 +134,10 @@ func (p *Places) Take() bool {
 }
 
 // Return implements pace.Places.
-func (p *Places) Return() {
+func (p *Places) Return(calls int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if n := len(p.busy); n > 0 {
+	for n := len(p.busy); n > calls; n-- {
 		p.free = append(p.free, place{p.busy[n-1], time.Now()})
 		p.busy = p.busy[:n-1]
 	}
@@ -206,20 +217,27 @@ func (p *Places) step() (news bool) {
 
 	args := []any{wanted, limit, placeLease.Milliseconds(), len(added) / 2}
 	args = append(append(args, added...), removed...)
-	answer, err := places.Run(s.ending, s.client, []string{p.key}, args...).Int64Slice()
-	if err != nil || len(answer) != 2 {
+	answer, err := places.Run(s.ending, s.client, []string{p.key, p.key + ":memory"}, args...).Slice()
+	if err != nil || len(answer) != 3 {
 		s.health.failed(s.ending)
 		return p.lose()
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.listed = true
+	memory, _ := answer[2].(string)
+	p.listed = anew || memory == p.memory
+	if !p.listed {
+		// The server has forgotten what it was told before, those of the calls under way, too.
+		p.renewed = time.Time{}
+		stir(p.stirred)
+	}
+	p.memory = memory
 	if !p.known && len(p.added) == 0 {
 		p.known, news = true, true
 	}
-	p.n = int(answer[0])
+	p.n = int(number(answer[0]))
 	if wanted != "" {
-		p.full = answer[1] == 0
+		p.full = number(answer[1]) == 0
 		news = true
 		if !p.full {
 			p.free = append(p.free, place{wanted, time.Now()})
@@ -275,7 +293,7 @@ func (p *Places) lose() (news bool) {
 	defer p.mu.Unlock()
 	news = p.known
 	p.listed, p.known, p.full, p.limit = false, false, false, 0
-	p.free, p.busy = nil, nil
+	p.free, p.renewed = nil, time.Time{} // the places of calls under way are told anew
 	clear(p.added)
 	return news
 }

@@ -66,6 +66,7 @@ func (e *employer) start(t *testing.T, id string, call func()) {
 }
 
 func TestOpenJobsAreBoundedTogether(t *testing.T) {
+	t.Parallel()
 	servers(t, func(t *testing.T, address string) {
 		const limit, each = 4, 12
 		var open, most, started atomic.Int64
@@ -99,6 +100,7 @@ func TestOpenJobsAreBoundedTogether(t *testing.T) {
 }
 
 func TestPlacesOfAKilledProcess(t *testing.T) {
+	t.Parallel()
 	server := miniredis.RunT(t)
 	server.SetTime(time.Now())
 	address := "redis://" + server.Addr()
@@ -114,6 +116,7 @@ func TestPlacesOfAKilledProcess(t *testing.T) {
 
 // What is open here is told again to a server that has lost it; while it is away, each process counts its own.
 func TestPlacesWithoutTheServer(t *testing.T) {
+	t.Parallel()
 	server := startServer(t)
 	a, b := newEmployer(t, server.address(), 2), newEmployer(t, server.address(), 2)
 	a.start(t, "1", func() {})
@@ -133,4 +136,49 @@ func TestPlacesWithoutTheServer(t *testing.T) {
 	<-turn.Ready()
 	require.NoError(t, turn.Err())
 	turn.Done(pace.Other)
+}
+
+// The end of a call whose job has its place leaves the places of the other calls alone.
+func TestEachCallHasAPlaceOfItsOwn(t *testing.T) {
+	t.Parallel()
+	servers(t, func(t *testing.T, address string) {
+		e := newEmployer(t, address, 2)
+		var slow pace.Turn
+		require.NoError(t, e.queue.Enter(&slow, pace.Request{Job: true}))
+		<-slow.Ready()
+		e.start(t, "quick", func() {})
+		var third pace.Turn
+		require.NoError(t, e.queue.Enter(&third, pace.Request{Job: true}))
+		select {
+		case <-third.Ready():
+			require.Fail(t, "a job and two calls have two permits")
+		case <-time.After(2 * refreshEvery):
+		}
+		slow.Done(pace.Other)
+		<-third.Ready()
+		require.NoError(t, third.Err())
+		third.Done(pace.Other)
+		eventually(t, "the job's place alone", func() bool { return e.open() == 1 })
+	})
+}
+
+// A server that has been emptied without having been away is told all that is open again, by everybody.
+func TestPlacesThatTheServerForgets(t *testing.T) {
+	t.Parallel()
+	server := startServer(t)
+	a, b := newEmployer(t, server.address(), 9), newEmployer(t, server.address(), 9)
+	a.start(t, "1", func() {})
+	b.start(t, "2", func() {})
+	b.start(t, "3", func() {})
+	var slow pace.Turn
+	require.NoError(t, a.queue.Enter(&slow, pace.Request{Job: true}))
+	<-slow.Ready()
+	for range 3 {
+		for _, e := range []*employer{a, b} {
+			eventually(t, "three jobs and a call", func() bool { return e.open() == 4 })
+		}
+		require.NoError(t, a.store.client.FlushAll(t.Context()).Err())
+		eventually(t, "that all is told anew", func() bool { return a.store.client.ZCard(t.Context(), a.places.key).Val() == 4 })
+	}
+	slow.Done(pace.Other)
 }

@@ -60,7 +60,7 @@ func Open(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	redis.SetLogger(silence{})
+	quiet()
 	s := &Store{client: redis.NewClient(settings), log: o.Log, me: rand.Text()}
 	s.ending, s.end = context.WithCancel(context.Background())
 	s.health = newHealth(o.Registerer, o.Log.With(zap.String("server", settings.Addr)))
@@ -71,6 +71,11 @@ func Open(o Options) (*Store, error) {
 	s.done.Go(s.watch)
 	return s, nil
 }
+
+// quiet silences the client library, once: it keeps its logger in a variable of its own.
+//
+//nolint:gochecknoglobals // a function in all but name
+var quiet = sync.OnceFunc(func() { redis.SetLogger(silence{}) })
 
 // silence takes what the client library would write to the standard error by itself; the store tells what matters.
 type silence struct{}

@@ -1,13 +1,11 @@
 package share
 
 import (
+	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
-	"net/http/httptest"
-	"os"
-	"regexp"
+	"io"
+	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -21,6 +19,8 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/ocr-proxy/ocr-proxy/internal/pace"
 )
 
 func add(n int) func(int, time.Time) (int, bool) {
@@ -29,11 +29,18 @@ func add(n int) func(int, time.Time) (int, bool) {
 
 // servers runs a test against the imitation, which is everywhere, and against the real server.
 func servers(t *testing.T, test func(t *testing.T, address string)) {
-	t.Run("miniredis", func(t *testing.T) { test(t, "redis://"+miniredis.RunT(t).Addr()) })
-	t.Run("redis-server", func(t *testing.T) { test(t, startServer(t).address()) })
+	t.Run("miniredis", func(t *testing.T) {
+		t.Parallel()
+		test(t, "redis://"+miniredis.RunT(t).Addr())
+	})
+	t.Run("redis-server", func(t *testing.T) {
+		t.Parallel()
+		test(t, startServer(t).address())
+	})
 }
 
 func TestNoChangeIsLost(t *testing.T) {
+	t.Parallel()
 	servers(t, func(t *testing.T, address string) {
 		const processes, changes = 5, 40
 		var all sync.WaitGroup
@@ -73,6 +80,7 @@ func assertBusy(t *testing.T, err error) bool {
 }
 
 func TestVersionsNeverRepeat(t *testing.T) {
+	t.Parallel()
 	server := miniredis.RunT(t)
 	s := connected(t, "redis://"+server.Addr())
 	c := NewCell[int](account(s), "x", time.Minute)
@@ -88,6 +96,7 @@ func TestVersionsNeverRepeat(t *testing.T) {
 }
 
 func TestWhatMayStayAsItIsCostsNoQuestion(t *testing.T) {
+	t.Parallel()
 	server := miniredis.RunT(t)
 	s := connected(t, "redis://"+server.Addr())
 	c := NewCell[int](account(s), "x", time.Minute)
@@ -100,6 +109,7 @@ func TestWhatMayStayAsItIsCostsNoQuestion(t *testing.T) {
 }
 
 func TestValuesExpireAndAreBounded(t *testing.T) {
+	t.Parallel()
 	server := miniredis.RunT(t)
 	s := connected(t, "redis://"+server.Addr())
 	c := NewCell[string](account(s), "x", time.Minute)
@@ -116,6 +126,7 @@ func TestValuesExpireAndAreBounded(t *testing.T) {
 
 // What others have stored in the way of a value is replaced, not believed.
 func TestForeignValues(t *testing.T) {
+	t.Parallel()
 	for _, text := range []string{"x", "17", "17 {", `17 {"a":true}`, " 5", "17 " + strings.Repeat(" ", largestValue) + "5"} {
 		server := miniredis.RunT(t)
 		s := connected(t, "redis://"+server.Addr())
@@ -130,7 +141,98 @@ func TestForeignValues(t *testing.T) {
 	}
 }
 
+// Keys in whose place others have put something else cost nobody the connection.
+func TestKeysOfAnotherType(t *testing.T) {
+	t.Parallel()
+	servers(t, func(t *testing.T, address string) {
+		s := join(t, address)
+		a := account(s)
+		c := NewCell[int](a, "x", time.Minute)
+		p := a.Places(func() {}, func() []pace.Job { return []pace.Job{{ID: "1", Ends: time.Now().Add(time.Hour)}} })
+		for range 2 {
+			eventually(t, "the connection", s.Connected)
+			for _, key := range []string{c.key, a.members(), p.key, p.key + ":memory"} {
+				_, err := s.client.TxPipelined(t.Context(), func(pipe redis.Pipeliner) error {
+					pipe.Del(t.Context(), key)
+					pipe.LPush(t.Context(), key, "x")
+					return nil
+				})
+				require.NoError(t, err)
+			}
+			eventually(t, "a change", func() bool {
+				_, _, err := c.Change(t.Context(), add(1))
+				return err == nil
+			})
+			eventually(t, "the processes", func() bool { return s.client.ZCard(t.Context(), a.members()).Val() == 1 })
+			eventually(t, "the jobs", func() bool { return s.client.ZCard(t.Context(), p.key).Val() == 1 })
+		}
+	})
+}
+
+// A server that answers with more than it was asked for, or less, is away.
+func TestAServerThatAnswersAnything(t *testing.T) {
+	t.Parallel()
+	for _, values := range []string{"*3\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n", "*0\r\n", "+OK\r\n", "$-1\r\n", "-MOVED 1 h:1\r\n", "HTTP/1.1 400 Bad Request\r\n\r\n"} {
+		s := join(t, "redis://"+answering(t, "*2\r\n$1\r\n1\r\n$1\r\n2\r\n"+values))
+		a := account(s)
+		NewCell[int](a, "x", time.Minute)
+		eventually(t, "a failure", func() bool { return testutil.ToFloat64(s.health.errors) > 1 })
+		require.False(t, s.Connected(), values)
+		require.Equal(t, 1, a.Peers())
+	}
+}
+
+// answering is the address of a server that says the same whenever it is asked for the cells.
+func answering(t *testing.T, answer string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var conns sync.WaitGroup
+	conns.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			conns.Go(func() {
+				defer conn.Close()
+				question := make([]byte, 4<<10)
+				for {
+					n, err := conn.Read(question)
+					if err != nil {
+						return
+					}
+					said := answer
+					if !bytes.Contains(bytes.ToLower(question[:n]), []byte("mget")) {
+						said = "-ERR unknown command\r\n"
+					}
+					if _, err := io.WriteString(conn, said); err != nil {
+						return
+					}
+				}
+			})
+		}
+	})
+	t.Cleanup(func() { _ = l.Close(); conns.Wait() })
+	return l.Addr().String()
+}
+
+// Processes that have gone are not counted for as long as the server's clock was put back.
+func TestPeersOfAClockThatIsPutBack(t *testing.T) {
+	t.Parallel()
+	server := miniredis.RunT(t)
+	server.SetTime(time.Now().Add(time.Hour))
+	first, second := join(t, "redis://"+server.Addr()), join(t, "redis://"+server.Addr())
+	mine := account(first)
+	account(second)
+	eventually(t, "two", func() bool { return mine.Peers() == 2 })
+	second.end() // as if it had been killed
+	server.SetTime(time.Now())
+	eventually(t, "one", func() bool { return mine.Peers() == 1 })
+}
+
 func TestTheSameAccount(t *testing.T) {
+	t.Parallel()
 	s := join(t, "redis://"+miniredis.RunT(t).Addr())
 	key := s.Account("a", "textract", "x.example").key
 	require.Equal(t, key, s.Account("a", "textract", "X.Example").key)
@@ -140,6 +242,7 @@ func TestTheSameAccount(t *testing.T) {
 }
 
 func TestPeers(t *testing.T) {
+	t.Parallel()
 	servers(t, func(t *testing.T, address string) {
 		first := join(t, address)
 		mine := account(first)
@@ -157,6 +260,7 @@ func TestPeers(t *testing.T) {
 }
 
 func TestTheServersTime(t *testing.T) {
+	t.Parallel()
 	server := miniredis.RunT(t)
 	server.SetTime(time.Date(2001, 2, 3, 4, 5, 6, 0, time.UTC))
 	s := connected(t, "redis://"+server.Addr())
@@ -171,6 +275,7 @@ func TestTheServersTime(t *testing.T) {
 
 // A process that starts while the server is away starts all the same, and joins by itself.
 func TestStartingAlone(t *testing.T) {
+	t.Parallel()
 	server := miniredis.NewMiniRedis()
 	require.NoError(t, server.Start())
 	address := server.Addr()
@@ -197,6 +302,7 @@ func TestStartingAlone(t *testing.T) {
 
 // Killing the server costs nobody more than a moment, is told once, and is over by itself.
 func TestTheServerIsKilledAndComesBack(t *testing.T) {
+	t.Parallel()
 	server := startServer(t)
 	core, lines := observer.New(zapcore.DebugLevel)
 	s := joinLogging(t, server.address(), zap.New(core))
@@ -225,6 +331,7 @@ func TestTheServerIsKilledAndComesBack(t *testing.T) {
 
 // A server that accepts connections and never answers keeps a change for no longer than its patience, and the next ones not at all.
 func TestAServerThatHangs(t *testing.T) {
+	t.Parallel()
 	server := startServer(t)
 	s := connected(t, server.address())
 	c := NewCell[int](account(s), "x", time.Minute)
@@ -242,6 +349,7 @@ func TestAServerThatHangs(t *testing.T) {
 }
 
 func TestAddresses(t *testing.T) {
+	t.Parallel()
 	for address, want := range map[string]string{
 		"redis://h": "h:6379/0", "redis://h:1/": "h:1/0", "redis://u:p@h/3": "h:6379/3 u p", "rediss://:p@h:1": "h:1/0  p tls", "redis://[::1]:7": "[::1]:7/0",
 	} {
@@ -266,6 +374,7 @@ func TestAddresses(t *testing.T) {
 }
 
 func TestPasswords(t *testing.T) {
+	t.Parallel()
 	server := miniredis.RunT(t)
 	server.RequireUserAuth("proxy", "PLANTED-right")
 	s := join(t, "redis://proxy:PLANTED-right@"+server.Addr())
@@ -278,51 +387,4 @@ func TestPasswords(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(text), "WRONGPASS")
 	require.NotContains(t, string(text), "PLANTED")
-}
-
-// The documentation names the commands that the user of an access list needs.
-func TestTheDocumentedAccessListSuffices(t *testing.T) {
-	text, err := os.ReadFile("../../docs/sharing.md")
-	require.NoError(t, err)
-	line := regexp.MustCompile("`(\\+eval [^`]*)` on `(~[^`]*)`").FindStringSubmatch(string(text))
-	require.Len(t, line, 3)
-	server := startServer(t)
-	root := redis.NewClient(&redis.Options{Addr: strings.TrimPrefix(server.address(), "redis://"), DisableIdentity: true})
-	defer root.Close()
-	rules := []any{"ACL", "SETUSER", "proxy", "on", ">right", line[2], "-@all"}
-	for _, rule := range strings.Fields(line[1]) {
-		rules = append(rules, rule)
-	}
-	require.NoError(t, root.Do(t.Context(), rules...).Err())
-	address := strings.Replace(server.address(), "//", "//proxy:right@", 1) + "/1"
-	s := connected(t, address)
-	c := NewCell[int](account(s), "x", time.Minute)
-	_, _, err = c.Change(t.Context(), add(1))
-	require.NoError(t, err)
-	e := newEmployer(t, address, 1)
-	e.start(t, "a", func() {})
-	e.permits.Ended("a")
-	eventually(t, "an end", func() bool { return e.open() == 0 })
-	require.Zero(t, testutil.ToFloat64(s.health.errors)+testutil.ToFloat64(e.store.health.errors))
-}
-
-// A certificate that nobody vouches for is refused.
-func TestTLS(t *testing.T) {
-	authority := httptest.NewTLSServer(nil) // for its certificate, which is one for example.com and 127.0.0.1
-	defer authority.Close()
-	server := miniredis.NewMiniRedis()
-	require.NoError(t, server.StartTLS(&tls.Config{Certificates: authority.TLS.Certificates}))
-	defer server.Close()
-	roots := x509.NewCertPool()
-	roots.AddCert(authority.Certificate())
-	s, err := Open(Options{Address: "rediss://" + server.Addr(), Roots: roots, Log: zap.NewNop(), Registerer: prometheus.NewRegistry()})
-	require.NoError(t, err)
-	defer s.Close()
-	eventually(t, "the connection", s.Connected)
-
-	core, lines := observer.New(zapcore.DebugLevel)
-	other := joinLogging(t, "rediss://"+server.Addr(), zap.New(core))
-	eventually(t, "a word about it", func() bool { return lines.Len() == 1 })
-	require.False(t, other.Connected())
-	require.Contains(t, lines.All()[0].ContextMap()["why"], "certificate")
 }

@@ -2,6 +2,7 @@ package share
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"net"
 	"os"
@@ -18,7 +19,15 @@ import (
 	"go.uber.org/zap"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain runs far more tests at one time than there are processors: they wait for leases, pauses and rates, and compute little.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "32"); err != nil {
+		panic(err)
+	}
+	quiet() // before any client is made, also one of the tests' own
+	goleak.VerifyTestMain(m)
+}
 
 // long is more than anything here takes; it is waited for only where a test fails.
 const long = 20 * time.Second

@@ -17,14 +17,19 @@ const (
 	forgottenAfter = 5 * time.Second
 )
 
-// announce notes that a process is alive, forgets those that have been silent for too long, and returns how many there are.
+// announce notes that a process is alive, forgets those that have been silent for too long, or that spoke before the server's clock was put
+// back, and returns how many there are. What is no list of processes is not one that anybody here has made.
 //
 //nolint:gochecknoglobals // a constant in all but name
 var announce = redis.NewScript(`
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
+if redis.call('TYPE', KEYS[1]).ok ~= 'zset' then
+  redis.call('DEL', KEYS[1])
+end
 redis.call('ZADD', KEYS[1], now, ARGV[1])
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - ARGV[2])
+redis.call('ZREMRANGEBYSCORE', KEYS[1], now + ARGV[2], '+inf')
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
 return redis.call('ZCARD', KEYS[1])
 `)
@@ -76,6 +81,9 @@ func (s *Store) refresh() error {
 	}
 	if _, err := pipe.Exec(s.ending); err != nil {
 		return err
+	}
+	if values != nil && len(values.Val()) != len(cells) {
+		return errForm
 	}
 	s.clock.seen(now.Val().UTC(), sent)
 	if values == nil {
