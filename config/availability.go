@@ -26,12 +26,12 @@ func (p Provider) missing() []feature {
 func missingInherited(b Breaker, r Review, pre Precheck) []feature {
 	list := []feature{
 		{"breaker.on_sustained", b.OnSustained == "review" || b.OnSustained == "fallback"},
-		{"review.threshold", r.Threshold > 0},
-		{"review.fields", len(r.Fields) > 0},
-		{"review.required", len(r.Required) > 0},
 		{"precheck.enabled", pre.Enabled},
 	}
 	for _, f := range r.silentFailures() {
+		if f.key == "partial" || f.key == "truncated" {
+			continue
+		}
 		list = append(list, feature{"review." + f.key, f.action == "review"})
 	}
 	return list

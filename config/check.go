@@ -170,7 +170,7 @@ func (s scope) pacing(p Pacing) {
 
 func (s scope) review(r Review) {
 	s.ratio("review.threshold", r.Threshold)
-	s.oneOf("review.aggregate", r.Aggregate, "mean")
+	s.oneOf("review.aggregate", r.Aggregate, "mean", "min", "p10")
 	for _, document := range slices.Sorted(maps.Keys(r.Fields)) {
 		thresholds := r.Fields[document]
 		for _, name := range slices.Sorted(maps.Keys(thresholds)) {

@@ -86,10 +86,10 @@ type Pacing struct {
 
 // Review finds answers that are good HTTP and bad OCR.
 type Review struct {
-	Threshold       float64                       `mapstructure:"threshold" doc:"Mean word confidence, 0 to 1, below which an answer goes to review. 0: off."`
-	Aggregate       string                        `mapstructure:"aggregate" doc:"How word confidences become one figure: mean."`
-	Fields          map[string]map[string]float64 `mapstructure:"fields" doc:"Thresholds, 0 to 1, by document type and field. Names are compared without case."`
-	Required        map[string][]string           `mapstructure:"required" doc:"Fields that must be present, by document type. Names of types are compared without case."`
+	Threshold       float64                       `mapstructure:"threshold" doc:"Confidence of an answer's words, 0 to 1, below which it goes to review. 0: off."`
+	Aggregate       string                        `mapstructure:"aggregate" doc:"How the confidences of words become one figure: mean, min or p10, the 10th percentile."`
+	Fields          map[string]map[string]float64 `mapstructure:"fields" doc:"Thresholds, 0 to 1, by document type (* for all) and field. Names are compared without case."`
+	Required        map[string][]string           `mapstructure:"required" doc:"Fields that must have a value, by document type (* for all). Names are compared without case."`
 	EmptyText       string                        `mapstructure:"empty_text" doc:"An answer without any text: accept or review."`
 	MissingPages    string                        `mapstructure:"missing_pages" doc:"An answer with fewer pages than the document: accept or review."`
 	Partial         string                        `mapstructure:"partial" doc:"An answer that says it is partial: accept or review."`

@@ -41,6 +41,7 @@ func Default() *Config {
 		},
 		Pacing: Pacing{Adaptive: true, StartRate: 2, Recovery: 10 * time.Second, MaxWaiting: 10000, FairBy: "tenant"},
 		Review: Review{
+			Threshold:       0.80,
 			Aggregate:       "mean",
 			EmptyText:       "accept",
 			MissingPages:    "accept",

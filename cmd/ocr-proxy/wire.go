@@ -11,6 +11,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -131,7 +132,7 @@ func (s *shared) account(ctx context.Context, c config.Provider) (*proxy.Account
 	return &proxy.Account{
 		Name: c.Name, Provider: kind, Upstream: c.UpstreamURL(),
 		Policy: func(operation string) proxy.Policy { return policies[operation] },
-		Rules:  rules, Injection: injection(c.InjectToken), RepairPages: c.RepairPages, Idempotency: proxy.Idempotency{Header: c.IdempotencyHeader, Bare: !c.IdempotencyQuoted}, Credential: secret, ReplayCredential: replaySecret, Self: selfAddress(c), Letters: s.openLetters(c.Name),
+		Rules:  rules, Injection: injection(c.InjectToken), Scrutiny: scrutiny(c.Review), RepairPages: c.RepairPages, Idempotency: proxy.Idempotency{Header: c.IdempotencyHeader, Bare: !c.IdempotencyQuoted}, Credential: secret, ReplayCredential: replaySecret, Self: selfAddress(c), Letters: s.openLetters(c.Name),
 		Breakers: breakers, HoldOpen: hold, Queues: queues, Permits: permits, Adaptive: learns(c), TripOnThrottle: trips(c), Purse: purse,
 		Calls: s.calls, Jobs: s.jobs, Transport: proxy.NewTransport(roots), GRPCTransport: proxy.NewGRPCTransport(roots), Bodies: s.bodies, MaxBody: s.maxBody, CopyBuffers: s.copies, Sink: s.sink, Version: s.version,
 		Metrics: s.requests.Account(c.Name, c.Kind, purse), Watch: watched, Log: s.log, ErrorLog: log.New(io.Discard, "", 0), Ending: s.ending, Seed: s.seed,
@@ -224,6 +225,28 @@ func policy(c config.Retry) proxy.Policy {
 		p.Ambiguous = proxy.RepeatAlways
 	}
 	return p
+}
+
+func scrutiny(c config.Review) proxy.Scrutiny {
+	s := proxy.Scrutiny{Threshold: c.Threshold, Fields: c.Fields, Required: map[string][]string{}}
+	if c.Partial == "review" {
+		s.Signs = append(s.Signs, provider.Partial)
+	}
+	if c.Truncated == "review" {
+		s.Signs = append(s.Signs, provider.Truncated)
+	}
+	for kind, names := range c.Required {
+		for _, name := range names {
+			s.Required[strings.ToLower(kind)] = append(s.Required[strings.ToLower(kind)], strings.ToLower(name))
+		}
+	}
+	switch c.Aggregate {
+	case "min":
+		s.Aggregate = proxy.ByMin
+	case "p10":
+		s.Aggregate = proxy.ByP10
+	}
+	return s
 }
 
 func injection(c string) proxy.Injection {

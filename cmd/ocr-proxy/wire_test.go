@@ -87,6 +87,7 @@ providers:
     rules: [{status: 418, class: throttle}]
     retry: {max_attempts: 4, ambiguous: always, total_budget: 50s, operations: {StartDocumentAnalysis: {max_attempts: 2}}}
     breaker: {failure_threshold: 2, on_open: wait, on_throttle: trip}
+    review: {partial: review, truncated: review, threshold: 0.7, aggregate: p10, fields: {Expense: {TOTAL: 0.9}}, required: {"*": [TOTAL], Identity: [FIRST_NAME]}}
   - {name: two, kind: generic, listen: "127.0.0.1:0", upstream: "http://127.0.0.1:1", inject_token: false}
 `)
 	cfg, err := config.Load(path, nil)
@@ -108,6 +109,11 @@ providers:
 	require.Len(t, one.Rules, 1)
 	require.Equal(t, "v7", one.Version)
 	require.EqualValues(t, 1<<20, one.MaxBody)
+	require.Equal(t, proxy.Scrutiny{
+		Threshold: 0.7, Aggregate: proxy.ByP10, Fields: map[string]map[string]float64{"expense": {"total": 0.9}},
+		Required: map[string][]string{proxy.AnyType: {"total"}, "identity": {"first_name"}},
+		Signs:    []string{provider.Partial, provider.Truncated},
+	}, one.Scrutiny)
 
 	require.Equal(t, 5, two.Policy(provider.Other).MaxAttempts)
 	require.Equal(t, proxy.RepeatNever, two.Policy(provider.Other).Ambiguous)
@@ -115,6 +121,7 @@ providers:
 	require.False(t, two.HoldOpen)
 	require.False(t, two.TripOnThrottle)
 	require.Equal(t, 90*time.Second, two.Policy(provider.Other).Total, "the default")
+	require.InDelta(t, 0.8, two.Scrutiny.Threshold, 0, "on by default")
 }
 
 func TestAccountsThatCannotBeWired(t *testing.T) {

@@ -70,6 +70,9 @@ func (c Class) String() string { return c.row().name }
 // Retryable reports whether another attempt may bring something else. Unknown is not: it has a limit of its own.
 func (c Class) Retryable() bool { return c.row().retry }
 
+// Good reports whether the provider did what it was asked to: its answer may still be one to look at.
+func (c Class) Good() bool { return c == Success || c == Soft }
+
 // Health is the breaker's view of the class.
 func (c Class) Health() Health { return c.row().health }
 

@@ -105,6 +105,8 @@ type Done struct {
 	RequestFingerprint, DocumentID, IdempotencyKey, Tenant string
 	// Started says that a job has been started and nothing been read: a letter about an earlier job that failed waits for the end of this one.
 	Started bool
+	// Outcome is that of the letters that are resolved; "": any.
+	Outcome string
 }
 
 // Resolve resolves the letters about one request, which are those that a new
@@ -126,7 +128,7 @@ func (o *OpenLetters) Resolve(ctx context.Context, d Done, r Resolution) (ids []
 		if ctx.Err() != nil {
 			return ids, context.Cause(ctx)
 		}
-		if !o.store.isAbout(id, key, d.Started) {
+		if !o.store.isAbout(id, key, d) {
 			continue // It is gone, or has another key that begins alike.
 		}
 		c, err := o.store.Claim(id)
@@ -145,7 +147,7 @@ func (o *OpenLetters) Resolve(ctx context.Context, d Done, r Resolution) (ids []
 }
 
 // isAbout tells whether an open letter is about the request of that key, and not about its job where that does not count.
-func (s *Store) isAbout(id string, key hashKey, butJobs bool) bool {
+func (s *Store) isAbout(id string, key hashKey, d Done) bool {
 	e, _, err := readEnvelope(s.path(StatusOpen, fileName(id)))
-	return err == nil && keyOf(e) == key && (!butJobs || e.Job == nil)
+	return err == nil && keyOf(e) == key && (!d.Started || e.Job == nil) && (d.Outcome == "" || e.Outcome == d.Outcome)
 }

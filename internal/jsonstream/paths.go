@@ -12,6 +12,7 @@ type Node struct {
 	any     *Node // Where "*" leads for names that are not among members.
 	items   *Node
 	matches []int
+	ends    []int
 }
 
 type member struct {
@@ -23,10 +24,12 @@ type member struct {
 //
 // A path is the names of members with dots between, as in "error.innererror.code". "[]" after a name goes on to every item of an array
 // there ("responses[].error.code"), and at the very start it stands for a text that is an array ("[].error"). The name "*" stands for
-// every member. Names that hold a dot, and the name "*" itself, cannot be written.
+// every member. "{}" at the end of a path means the object there, which is reported when it ends. Names that hold a dot, and the name "*"
+// itself, cannot be written.
 func Compile(paths ...string) *Node {
 	root := &Node{}
 	for i, path := range paths {
+		path, object := strings.CutSuffix(path, "{}")
 		at := root
 		for j, name := range strings.Split(path, ".") {
 			bare, arrays := splitItems(name)
@@ -40,7 +43,11 @@ func Compile(paths ...string) *Node {
 				at = at.items
 			}
 		}
-		at.matches = append(at.matches, i)
+		if object {
+			at.ends = append(at.ends, i)
+		} else {
+			at.matches = append(at.matches, i)
+		}
 	}
 	root.spread()
 	return root
@@ -88,6 +95,7 @@ func (n *Node) merge(other *Node) {
 		return
 	}
 	n.matches = append(n.matches, other.matches...)
+	n.ends = append(n.ends, other.ends...)
 	for _, m := range other.members {
 		n.grow(m.name).merge(m.node)
 	}
@@ -145,5 +153,5 @@ func (n *Node) opens(kind Kind) bool {
 	if kind == Array {
 		return n.items != nil
 	}
-	return n.any != nil || len(n.members) > 0
+	return n.any != nil || len(n.members) > 0 || len(n.ends) > 0
 }

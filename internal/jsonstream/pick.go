@@ -11,15 +11,16 @@ import (
 // Type says what a Value is.
 type Type byte
 
-// The types of a scalar; the zero value is null.
+// The types; the zero value is null.
 const (
 	Null Type = iota
 	String
 	Number
 	Bool
+	Ended // no scalar: the object at a path with "{}" has ended
 )
 
-// Value is one scalar of a text.
+// Value is one scalar of a text, or the news that an object has ended.
 type Value struct {
 	// Type says how to read Text.
 	Type Type
@@ -117,7 +118,7 @@ func Each(r io.Reader, paths []string, limit int, do func(path string, v Value))
 	p.starred = make([]bool, len(paths))
 	for i, path := range paths {
 		p.starred[i] = slices.ContainsFunc(strings.Split(path, "."), func(name string) bool {
-			bare, _ := splitItems(name)
+			bare, _ := splitItems(strings.TrimSuffix(name, "{}"))
 			return bare == "*"
 		})
 	}
@@ -182,6 +183,13 @@ func (p *picker) End() {
 		p.index = p.index[:len(p.index)-1]
 	} else {
 		p.names = p.names[:len(p.names)-1]
+		for _, path := range top.node.ends {
+			v := Value{Type: Ended, Index: p.index}
+			if p.starred[path] {
+				v.Names = p.names
+			}
+			p.do(p.paths[path], v)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package jsonstream_test
 
 import (
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -195,4 +196,21 @@ func FuzzPick(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestTheEndsOfObjectsAreTold(t *testing.T) {
+	t.Parallel()
+	var told []string
+	err := jsonstream.Each(strings.NewReader(`{"a":[{"b":1,"c":{"b":2}},{},3,[{}],{"c":{}}],"d":{"x":{"b":4}},"e":{}}`),
+		[]string{"a[]{}", "a[].b", "d.*{}", "e{}", "a[].c{}"}, 10, func(path string, v jsonstream.Value) {
+			what := v.Text
+			if v.Type == jsonstream.Ended {
+				what = "end"
+			}
+			told = append(told, fmt.Sprint(path, v.Index, v.Names, what))
+		})
+	require.NoError(t, err)
+	require.Equal(t, []string{
+		"a[].b[0] []1", "a[].c{}[0] []end", "a[]{}[0] []end", "a[]{}[1] []end", "a[].c{}[4] []end", "a[]{}[4] []end", "d.*{}[] [d x]end", "e{}[] []end",
+	}, told)
 }

@@ -31,6 +31,8 @@ func azure() *Provider {
 			"analyzeResult.errors[].code", "analyzeResult.errors[].message", "result.details[].error.code", "result.details[].error.message",
 		},
 		Judge:                azureJudge,
+		Words:                azureScores(),
+		Documents:            azureDocuments(),
 		Jobs:                 azureJobs(),
 		Pages:                azurePages(),
 		Table:                azureTable(),
@@ -39,6 +41,25 @@ func azure() *Provider {
 		RequestID:            []string{"Apim-Request-Id", "X-Ms-Request-Id"},
 		Credentials:          []string{"Ocp-Apim-Subscription-Key"},
 		RepeatsAnyRetryAfter: true,
+	}
+}
+
+// azureScores are below the pages in the newer generations, and below the lines of pages in v2.1 and in Vision's.
+func azureScores() *Words {
+	return &Words{
+		At:    []string{"analyzeResult.pages[].words[]", "analyzeResult.readResults[].lines[].words[]"},
+		Score: "confidence", Most: 1,
+	}
+}
+
+// azureDocuments name their types, such as invoice, in v2.1 prebuilt:invoice. A field that the model knows and did not find is null or left out.
+func azureDocuments() *Documents {
+	return &Documents{
+		At: []DocumentPlace{
+			{At: "analyzeResult.documents[]", Type: "docType", Map: "fields"},
+			{At: "analyzeResult.documentResults[]", Type: "docType", Map: "fields"},
+		},
+		Most: 1,
 	}
 }
 

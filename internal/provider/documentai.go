@@ -31,6 +31,8 @@ func documentai() *Provider {
 			"metadata.@type", "metadata.state", "metadata.stateMessage",
 			"metadata.individualProcessStatuses[].status.code", "metadata.individualProcessStatuses[].status.message"),
 		Judge:      documentaiJudge,
+		Words:      &Words{At: []string{"document.pages[].tokens[]"}, Score: "layout.confidence", Most: 1, DropsZero: true},
+		Documents:  documentaiDocuments(),
 		Charged:    documentaiCharged,
 		QuotaPages: 30,
 		Jobs:       documentaiJobs(),
@@ -41,6 +43,17 @@ func documentai() *Provider {
 		Credentials: []string{"X-Goog-Api-Key"},
 		Shapes:      []string{"X-Goog-Fieldmask"},
 		GRPC:        documentaiGRPC(),
+	}
+}
+
+// documentaiDocuments are called document, since an answer does not name its processor. The name of a property says which entity it is of.
+func documentaiDocuments() *Documents {
+	list := func(at string) FieldList {
+		return FieldList{At: at, Name: "type", Score: "confidence", Values: []string{"mentionText", "normalizedValue.text"}}
+	}
+	return &Documents{
+		At:   []DocumentPlace{{At: "document", Fixed: "document", Lists: []FieldList{list("entities[]"), list("entities[].properties[]")}}},
+		Most: 1, DropsZero: true,
 	}
 }
 

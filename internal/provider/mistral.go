@@ -29,6 +29,8 @@ func mistral() *Provider {
 			"status", "failed_requests", "errors[].message",
 		},
 		Judge:     mistralJudge,
+		Signs:     []Sign{{Path: "choices[].finish_reason", Values: []string{"length", "model_length"}, Means: Truncated}},
+		Words:     &Words{At: []string{"pages[].confidence_scores.word_confidence_scores[]"}, Score: "confidence", Most: 1}, // only when asked for
 		Charged:   mistralCharged,
 		Jobs:      mistralJobs(),
 		Pages:     mistralPages(),

@@ -29,6 +29,7 @@ func ocrspace() *Provider {
 			"ParsedResults[].FileParseExitCode", "ParsedResults[].ErrorMessage",
 		},
 		Judge:       ocrspaceJudge,
+		Signs:       []Sign{{Path: "OCRExitCode", Values: []string{"2"}, Means: Partial}},
 		Table:       ocrspaceTable(),
 		Problem:     ocrspaceProblem,
 		Credentials: []string{"Apikey"},

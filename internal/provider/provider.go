@@ -76,6 +76,12 @@ type Provider struct {
 	Watch []string
 	// Judge finds the failure told inside a good answer; false: there is none. nil: good answers tell of none.
 	Judge func(operation string, v jsonstream.Found) (classify.Fault, bool)
+	// Words says where good answers hold words and how sure the provider is of each; nil: none of the kind do.
+	Words *Words
+	// Documents says where good answers hold documents and their fields; nil: none of the kind do.
+	Documents *Documents
+	// Signs are how good answers say that they are not all that was asked for.
+	Signs []Sign
 	// Batch says how a call about several items is made again for some of them; nil: no call is.
 	Batch *Batch
 	// Pages says how a call is made again for some pages of its document; nil: no call is.

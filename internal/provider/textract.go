@@ -37,17 +37,53 @@ func textract() *Provider {
 			}
 			return classify.Fault{Codes: []string{"FAILED"}, Message: v.String("StatusMessage"), Job: true}, true
 		},
-		Charged: textractCharged,
-		Jobs:    textractJobs(),
-		Table:   awsTable(),
-		Problem: awsProblem,
-		CallID:  "Amz-Sdk-Invocation-Id",
+		Words:     textractScores(),
+		Documents: textractDocuments(),
+		Signs:     []Sign{{Path: "JobStatus", Values: []string{"PARTIAL_SUCCESS"}, Means: Partial}},
+		Charged:   textractCharged,
+		Jobs:      textractJobs(),
+		Table:     awsTable(),
+		Problem:   awsProblem,
+		CallID:    "Amz-Sdk-Invocation-Id",
 		Again: func(h http.Header) bool { // attempt=2; max=3
 			request := h.Get("Amz-Sdk-Request")
 			return strings.Contains(request, "attempt=") && !strings.Contains(request+";", "attempt=1;")
 		},
 		RequestID: []string{"X-Amzn-Requestid"},
 	}
+}
+
+// textractScores are among the blocks of pages, lines, cells and layout, some of which have scores of their own.
+func textractScores() *Words {
+	return &Words{
+		At: []string{
+			"Blocks[]", "ExpenseDocuments[].Blocks[]", "IdentityDocuments[].Blocks[]",
+			"Results[].Extractions[].ExpenseDocument.Blocks[]", "Results[].Extractions[].IdentityDocument.Blocks[]",
+		},
+		Score: "Confidence", Most: 100, Kind: "BlockType", Word: "WORD",
+	}
+}
+
+// textractDocuments are expenses, with the fields of their lines, and identity documents. A field may come more than once.
+func textractDocuments() *Documents {
+	list := func(at string) FieldList {
+		return FieldList{At: at, Name: "Type.Text", Score: "ValueDetection.Confidence", Values: []string{"ValueDetection.Text"}}
+	}
+	var at []DocumentPlace
+	for _, within := range [...]string{"", "Results[].Extractions[]."} {
+		expenses, identities := within+"ExpenseDocuments[]", within+"IdentityDocuments[]"
+		if within != "" {
+			expenses, identities = within+"ExpenseDocument", within+"IdentityDocument"
+		}
+		at = append(at,
+			DocumentPlace{At: expenses, Fixed: "expense", Lists: []FieldList{list("SummaryFields[]"), list("LineItemGroups[].LineItems[].LineItemExpenseFields[]")}},
+			DocumentPlace{At: identities, Fixed: "identity", Lists: []FieldList{list("IdentityDocumentFields[]")}})
+	}
+	// A lending field may have several values. Its score is that of the least of them.
+	at = append(at, DocumentPlace{At: "Results[].Extractions[].LendingDocument", Fixed: "lending", Lists: []FieldList{
+		{At: "LendingFields[]", Name: "Type", Score: "ValueDetections[].Confidence", Values: []string{"ValueDetections[].Text"}},
+	}})
+	return &Documents{At: at, Most: 100}
 }
 
 func textractOperations() []Operation {

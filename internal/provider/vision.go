@@ -34,6 +34,7 @@ func vision() *Provider {
 			"responses[].error.code", "responses[].error.message", "responses[].fullTextAnnotation.text",
 			"responses[].responses[].error.code", "responses[].responses[].error.message", "responses[].responses[].context.pageNumber"),
 		Judge:       visionJudge,
+		Words:       visionScores(),
 		Batch:       visionBatch(),
 		Charged:     visionCharged,
 		Jobs:        visionJobs(),
@@ -46,6 +47,12 @@ func vision() *Provider {
 }
 
 func visionJobs() *Jobs { return googleJobs("images:asyncBatchAnnotate", "files:asyncBatchAnnotate") }
+
+// visionScores are those of images and those of the pages of a file. Words that were read without scores come without them.
+func visionScores() *Words {
+	const words = ".fullTextAnnotation.pages[].blocks[].paragraphs[].words[]"
+	return &Words{At: []string{"responses[]" + words, "responses[].responses[]" + words}, Score: "confidence", Most: 1, DropsZero: true}
+}
 
 func visionRoutes() []route {
 	judged := func(name string) Operation { return Operation{Name: name, Repeat: Always, Judged: true} }

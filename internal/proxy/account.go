@@ -86,6 +86,8 @@ type Account struct {
 	Policy    func(operation string) Policy
 	Rules     classify.Table // the operator's, before the provider's
 	Injection Injection
+	// Scrutiny says which good answers a person should look at.
+	Scrutiny Scrutiny
 	// RepairPages asks once more for pages that an answer lacks, where the kind can say which.
 	RepairPages bool
 	// Idempotency is for kinds that know no token of their own; the zero value puts none in.

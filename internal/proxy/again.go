@@ -193,7 +193,7 @@ func (x *exchange) polls() bool {
 
 // keep stores the shared answer for the same call.
 func (x *exchange) keep() {
-	if x.outcome == Success && x.polls() {
+	if x.outcome.good() && x.polls() {
 		return
 	}
 	if err := x.account.Calls.Keep(x.call(), x.shared); err != nil {

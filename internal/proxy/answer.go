@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ocr-proxy/ocr-proxy/internal/classify"
 	"github.com/ocr-proxy/ocr-proxy/internal/spool"
 )
 
@@ -38,11 +37,10 @@ type answer struct {
 	// complete: the whole error is in memory and its connection free again. It can be kept through a wait, in case there is no further attempt.
 	complete bool
 
-	fault     *classify.Fault // told inside a good answer
-	malformed bool            // labelled JSON, and none
-	rpc       *rpcEnd         // of a gRPC answer; nil: it is none
-	done      func(error)     // settles a streaming answer
-	closed    bool
+	insight             // into a good answer
+	rpc     *rpcEnd     // of a gRPC answer; nil: it is none
+	done    func(error) // settles a streaming answer
+	closed  bool
 }
 
 // read takes in what must be known before the attempt can be judged.
@@ -123,7 +121,7 @@ func (t *answer) readWhole(x *exchange) error {
 	}
 	body := t.held.Open()
 	defer func() { _ = body.Close() }()
-	t.fault, t.malformed = look(t.clock.ctx, x.account.Provider, x.op.Name, t.resp.Header, body)
+	t.insight = look(t.clock.ctx, x.account.Provider, &x.account.Scrutiny, x.op.Name, t.resp.Header, body)
 	return nil
 }
 

@@ -110,7 +110,8 @@ func (x *exchange) judge(seen classify.Attempt, told *answer) classify.Verdict {
 	if told == nil {
 		return classify.Decide(seen, classify.Fault{}, nil, nil)
 	}
-	return verdict(x.account.Provider, x.account.Rules, seen, told.fault, told.malformed, time.Now())
+	v := verdict(x.account.Provider, x.account.Rules, seen, told.insight, time.Now())
+	return x.account.Scrutiny.review(v, told.insight)
 }
 
 // settle hands an attempt's result to the breaker, the queue and the metrics, once.

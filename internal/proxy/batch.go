@@ -23,6 +23,7 @@ type batch struct {
 	good   int    // so many items have come
 	head   *http.Response
 	from   *answer // whose bytes answer still is; nil once items were put in
+	insight
 }
 
 // codeMismatch is the code of an answer that does not fit the items that were asked for.
@@ -104,8 +105,8 @@ func (x *exchange) putTogether(b *provider.Batch, told *answer) ([]provider.Item
 // wholeBatch is the verdict on a batch of which nothing more can be had.
 func (x *exchange) wholeBatch(told *answer) classify.Verdict {
 	seen := classify.Attempt{Operation: x.op.Name, Sent: true, Status: told.resp.StatusCode, Header: told.resp.Header}
-	fault, err := x.lookAtBatch()
-	return verdict(x.account.Provider, x.account.Rules, seen, fault, err != nil, time.Now())
+	x.batch.insight = x.lookAtBatch()
+	return x.account.Scrutiny.review(verdict(x.account.Provider, x.account.Rules, seen, x.batch.insight, time.Now()), x.batch.insight)
 }
 
 // response is the gathered answer for the worker.

@@ -35,6 +35,9 @@ func Outcomes() []Outcome {
 	return []Outcome{Success, Permanent, Exhausted, CircuitOpen, Review, Rejected, ClientGone}
 }
 
+// good reports whether the worker is given what it asked for, be it to look at.
+func (o Outcome) good() bool { return o == Success || o == Review }
+
 // outcomeOf is the outcome of a request that stopped for that reason after so many attempts, with the class of the last; transient without one.
 func outcomeOf(stop retry.Stop, class classify.Class, attempts int) Outcome {
 	switch {
@@ -77,6 +80,7 @@ func (x *exchange) conclude(out *http.Request) *http.Response {
 	if x.outcome != Success && x.outcome != Rejected {
 		x.letter = x.bury()
 	}
+	x.healReviewed()
 	return x.dress(resp)
 }
 
@@ -176,8 +180,11 @@ func (x *exchange) fixedWord() string {
 		return x.stop.String()
 	case retry.Continue, retry.Final, retry.Attempts, retry.Breaker, retry.Canceled:
 	}
-	if x.lastAttempt().verdict.Code == malformedOutput {
-		return malformedOutput
+	if last := x.lastAttempt(); last.verdict.Class == classify.Soft || last.verdict.Code == malformedOutput {
+		return last.verdict.Code
+	}
+	if in := x.looked(); in != nil {
+		return in.sign
 	}
 	return ""
 }
@@ -211,7 +218,7 @@ func (x *exchange) describe(h http.Header, comeBack time.Duration) {
 	if comeBack > 0 {
 		h.Set("Retry-After", wholeSeconds(comeBack))
 	}
-	if x.outcome == Success {
+	if x.outcome.good() {
 		return
 	}
 	p := x.account.Provider

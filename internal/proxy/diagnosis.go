@@ -67,7 +67,7 @@ func (x *exchange) diagnostic() string {
 	case classify.Unknown:
 		return fmt.Sprintf("No rule knows this answer (%s); add one under rules, then replay.", code)
 	case classify.Soft:
-		return "The answer should be looked at by a person."
+		return "The answer is good and should be looked at by a person: " + last.verdict.Message + "."
 	case classify.Success, classify.Throttle, classify.Transient:
 	}
 	return fmt.Sprintf("The request ended with %s.", code)

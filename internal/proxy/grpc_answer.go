@@ -114,13 +114,17 @@ func (x *exchange) pickRPC(ctx context.Context, body io.Reader, coding string) (
 	return values, nil
 }
 
-// lookAtBatch finds the failure that is told inside a batch as it was put together.
-func (x *exchange) lookAtBatch() (*classify.Fault, error) {
+// lookAtBatch finds what is told inside a batch as it was put together.
+func (x *exchange) lookAtBatch() (in insight) {
 	whole := bytes.NewReader(x.batch.answer)
+	var err error
 	if x.rpc != nil {
-		return x.lookRPC(x.in.Context(), whole, "")
+		in.fault, err = x.lookRPC(x.in.Context(), whole, "")
+	} else {
+		in, err = lookInto(x.account.Provider, &x.account.Scrutiny, x.op.Name, whole)
 	}
-	return Look(x.account.Provider, x.op.Name, whole)
+	in.malformed = err != nil
+	return in
 }
 
 // rpcStatus is how a gRPC answer says that the call ended: in its trailers, or in its head when there is nothing else.

@@ -73,7 +73,7 @@ func (x *exchange) serve(w http.ResponseWriter) {
 		ErrorLog:     a.ErrorLog,
 	}
 	proxy.ServeHTTP(w, r)
-	if r.ProtoMajor > 1 && x.outcome == Success && x.control.Flush() != nil {
+	if r.ProtoMajor > 1 && x.outcome.good() && x.control.Flush() != nil {
 		abort(w, r, nil) // over HTTP/2 the last piece leaves only when the worker has room for it
 	}
 	x.delivered = true

@@ -50,9 +50,9 @@ func TestLookingIntoAnAnswerEnds(t *testing.T) {
 	require.ErrorIs(t, err, errPatience)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	fault, malformed := look(ctx, account.Provider, "ocr", http.Header{"Content-Type": {"application/json"}}, strings.NewReader(`{"a":`))
-	require.Nil(t, fault)
-	require.False(t, malformed, "the time was over before anybody knew")
+	in := look(ctx, account.Provider, &Scrutiny{}, "ocr", http.Header{"Content-Type": {"application/json"}}, strings.NewReader(`{"a":`))
+	require.Nil(t, in.fault)
+	require.False(t, in.malformed, "the time was over before anybody knew")
 }
 
 type zeros struct{}

@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/ocr-proxy/ocr-proxy/internal/classify"
 	"github.com/ocr-proxy/ocr-proxy/internal/dlq"
 	"github.com/ocr-proxy/ocr-proxy/internal/jsonstream"
 	"github.com/ocr-proxy/ocr-proxy/internal/provider"
@@ -109,13 +110,13 @@ func (x *exchange) looksWhereItIs(j *provider.Jobs, r *dlq.JobRecord) bool {
 	return !told
 }
 
-// aboutJob makes the letter about a failed job one about the document that the job was started for. Its request is the start, which is what a
-// replay has to send, and without a token of ours, under which the provider would only name the failed job again; the job's own start keeps
-// it. It gives the body that belongs to the letter.
+// aboutJob makes the letter about a failed job, or about a result to look at, one about the document that the job was started for. Its request is
+// the start, which is what a replay has to send, and without a token of ours, under which the provider would only name the same job again; the
+// job's own start keeps it. It gives the body that belongs to the letter.
 func (x *exchange) aboutJob(e *dlq.Envelope, body io.ReadCloser) io.ReadCloser {
 	job := x.job
-	if job == nil || !job.failed {
-		return body
+	if job == nil || !job.failed && (x.class() != classify.Soft || job.record == nil) {
+		return body // a result whose start is not known is asked for again by the poll itself
 	}
 	e.Job = &dlq.Job{ID: job.id}
 	r := job.record
@@ -128,7 +129,9 @@ func (x *exchange) aboutJob(e *dlq.Envelope, body io.ReadCloser) io.ReadCloser {
 	e.Request.Token = ""
 	e.Operation, e.DocumentID, e.Tenant = r.Operation, r.DocumentID, r.Tenant
 	e.IdempotencyKey, e.RequestFingerprint = r.IdempotencyKey, r.RequestFingerprint
-	e.Diagnostic = "The job that this request started ended as failed (" + cmp.Or(e.ErrorCode, "no code") + "); look at the document and the options, then replay it as a new job."
+	if job.failed {
+		e.Diagnostic = "The job that this request started ended as failed (" + cmp.Or(e.ErrorCode, "no code") + "); look at the document and the options, then replay it as a new job."
+	}
 	payload, err := x.account.Jobs.JobPayload(r)
 	if err != nil {
 		return http.NoBody // the letter names the document all the same
@@ -144,7 +147,7 @@ func (x *exchange) closeJob() {
 	a := x.account
 	switch r := x.job.record; {
 	case x.job.failed:
-	case x.outcome == Success && x.polls() && r.Repair != nil && r.Repair.JobID != "":
+	case x.outcome.good() && x.polls() && r.Repair != nil && r.Repair.JobID != "":
 		return // kept until it expires: whoever asks for the result again gets the same pages
 	default:
 		a.Jobs.EndJob(r.Account, x.job.id)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/ocr-proxy/ocr-proxy/internal/classify"
 	"github.com/ocr-proxy/ocr-proxy/internal/retry"
 )
 
@@ -19,7 +18,7 @@ func (x *exchange) life() context.Context {
 
 // earned reports whether the provider has done work for this request that must not be paid for again: all of it, or some items of a batch.
 func (x *exchange) earned() bool {
-	return x.class() == classify.Success || x.batch != nil && x.batch.good > 0
+	return x.class().Good() || x.batch != nil && x.batch.good > 0
 }
 
 // sleep waits for d or until wake is closed. It ends early, with the reason, when nobody is left to wait for or the proxy is ending.

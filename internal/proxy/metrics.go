@@ -13,9 +13,9 @@ import (
 // Metrics are the counters and histograms of all accounts.
 type Metrics struct {
 	requests, attempts, outcomes, throttles   *prometheus.CounterVec
-	items                                     *prometheus.CounterVec
+	items, soft                               *prometheus.CounterVec
 	requestTime, attemptTime, overhead, delay *prometheus.HistogramVec
-	retries                                   *prometheus.HistogramVec
+	retries, confidence                       *prometheus.HistogramVec
 	inFlight                                  *prometheus.Desc
 
 	mu       sync.Mutex
@@ -32,11 +32,14 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "ocrproxy_" + name, Help: help, Buckets: buckets}, labels)
 	}
 	m := &Metrics{
-		requests:    counter("requests_total", "Workers' requests by how they ended.", "provider", "kind", "operation", "outcome"),
-		attempts:    counter("attempts_total", "Upstream attempts by class.", "provider", "operation", "class"),
-		outcomes:    counter("retry_outcomes_total", "What became of requests that were retried or would have been.", "provider", "outcome"),
-		throttles:   counter("throttles_total", "Throttled attempts.", "provider", "operation"),
-		items:       counter("item_errors_total", "Failed items inside good answers, by class.", "provider", "class"),
+		requests:  counter("requests_total", "Workers' requests by how they ended.", "provider", "kind", "operation", "outcome"),
+		attempts:  counter("attempts_total", "Upstream attempts by class.", "provider", "operation", "class"),
+		outcomes:  counter("retry_outcomes_total", "What became of requests that were retried or would have been.", "provider", "outcome"),
+		throttles: counter("throttles_total", "Throttled attempts.", "provider", "operation"),
+		items:     counter("item_errors_total", "Failed items inside good answers, by class.", "provider", "class"),
+		soft:      counter("soft_failures_total", "Good answers with a reason to look at them.", "provider", "operation"),
+		confidence: histogram("confidence", "Confidence of a good answer's words, as review.aggregate makes it one figure, from 0 to 1.",
+			[]float64{.1, .2, .3, .4, .5, .6, .7, .75, .8, .85, .9, .925, .95, .975, .99, 1}, "provider", "operation"),
 		requestTime: histogram("request_duration_seconds", "Time of a whole request.", seconds, "provider", "operation"),
 		attemptTime: histogram("attempt_duration_seconds", "Time of one upstream attempt.", seconds, "provider", "operation"),
 		overhead: histogram("overhead_seconds", "Time that the proxy itself added: without the worker's upload, the upstream and deliberate waits.",
@@ -47,7 +50,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		inFlight: prometheus.NewDesc("ocrproxy_in_flight", "Requests in progress.",
 			[]string{"provider"}, nil),
 	}
-	reg.MustRegister(m.requests, m.attempts, m.outcomes, m.throttles, m.items, m.requestTime, m.attemptTime, m.overhead, m.delay, m.retries, m)
+	reg.MustRegister(m.requests, m.attempts, m.outcomes, m.throttles, m.items, m.requestTime, m.attemptTime, m.overhead, m.delay, m.retries, m.soft, m.confidence, m)
 	return m
 }
 
@@ -92,7 +95,7 @@ func (m *Metrics) Account(name, kind string, purse *retry.Purse) *AccountMetrics
 type operationMetrics struct {
 	requests                          map[Outcome]prometheus.Counter
 	attempts                          map[classify.Class]prometheus.Counter
-	throttles                         prometheus.Counter
+	throttles, soft                   prometheus.Counter
 	requestTime, attemptTime, retries prometheus.Observer
 }
 
@@ -105,6 +108,7 @@ func (a *AccountMetrics) operation(name string) *operationMetrics {
 		requests:    map[Outcome]prometheus.Counter{},
 		attempts:    map[classify.Class]prometheus.Counter{},
 		throttles:   m.throttles.WithLabelValues(a.name, name),
+		soft:        m.soft.WithLabelValues(a.name, name),
 		requestTime: m.requestTime.WithLabelValues(a.name, name),
 		attemptTime: m.attemptTime.WithLabelValues(a.name, name),
 		retries:     m.retries.WithLabelValues(a.name, name),
@@ -146,6 +150,14 @@ func (a *AccountMetrics) request(x *exchange, total time.Duration) {
 	o := a.operation(operation)
 	o.requests[x.outcome].Inc()
 	o.requestTime.Observe(total.Seconds())
+	in := x.looked()
+	if x.outcome == Review || in != nil && in.sign != "" {
+		o.soft.Inc()
+	}
+	if in != nil && in.scores != nil && in.scores.Count() > 0 {
+		figure, _ := x.account.Scrutiny.figure(in.scores)
+		a.metrics.confidence.WithLabelValues(a.name, operation).Observe(figure)
+	}
 	n := len(x.history)
 	if n > 0 {
 		o.retries.Observe(float64(n - 1))
@@ -156,7 +168,7 @@ func (a *AccountMetrics) request(x *exchange, total time.Duration) {
 		a.overhead.Observe(max(0, total-busy).Seconds())
 	}
 	switch word := x.stop.String(); {
-	case x.outcome == Success && n > 1:
+	case x.outcome.good() && n > 1:
 		a.metrics.outcomes.WithLabelValues(a.name, succeeded).Inc()
 	case word != "" && n > 0:
 		a.metrics.outcomes.WithLabelValues(a.name, word).Inc()

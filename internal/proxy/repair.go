@@ -37,7 +37,7 @@ func (x *exchange) repairs() bool {
 	rules := x.account.Provider.Pages
 	return x.listener.RepairPages && rules != nil && x.rpc == nil && rules.Operation == x.op.Name &&
 		x.last != nil && x.last.held != nil && !x.last.streams && x.last.resp.StatusCode == http.StatusOK &&
-		x.class() == classify.Success && len(x.history)-x.elsewhere < x.policy.MaxAttempts
+		x.class().Good() && len(x.history)-x.elsewhere < x.policy.MaxAttempts
 }
 
 // readAgain makes the worker's call for the pages that its answer lacks.
@@ -77,7 +77,7 @@ func (x *exchange) beside(out *http.Request) (later *answer, v classify.Verdict)
 	wait, _ := x.policy.Next(n-x.elsewhere, 0, 0)
 	x.holdOthers(v, wait)
 	later, x.last, x.err = x.last, first, nil
-	if later != nil && (v.Class != classify.Success || later.streams) {
+	if later != nil && (!v.Class.Good() || later.streams) {
 		later.discard()
 		later = nil
 	}
@@ -100,6 +100,17 @@ func (x *exchange) putIn(text []byte, later *answer, pages []int) {
 	}
 	x.batch = &batch{answer: merged, head: x.last.resp}
 	x.repaired = slices.Clone(got)
+	x.judgeRepaired()
+}
+
+// judgeRepaired judges the answer by all of its pages: the call for those that it lacked was not about the others.
+func (x *exchange) judgeRepaired() {
+	if !x.account.Scrutiny.on() {
+		return
+	}
+	x.batch.insight = x.lookAtBatch()
+	v := &x.history[len(x.history)-1].verdict
+	*v = x.account.Scrutiny.review(classify.Verdict{Class: classify.Success, Aside: v.Aside}, x.batch.insight)
 }
 
 // provenance says which pages of the answer came from a call of their own, in the provider's numbers.

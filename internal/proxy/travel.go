@@ -209,7 +209,7 @@ func (x *exchange) recurring() string {
 
 // noteUnsure remembers where a call that must not be made twice may have been done.
 func (x *exchange) noteUnsure() {
-	if !x.lasting() || !x.portable() || x.class() == classify.Success || !slices.ContainsFunc(x.history, func(a attempt) bool { return a.ambiguous }) {
+	if !x.lasting() || !x.portable() || x.class().Good() || !slices.ContainsFunc(x.history, func(a attempt) bool { return a.ambiguous }) {
 		return
 	}
 	if call := x.recurring(); call != "" {

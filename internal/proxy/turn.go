@@ -278,10 +278,10 @@ func (x *exchange) endTurn(v classify.Verdict, rate float64, permit *permit) {
 		}
 		permit.turn.Seed(rate)
 		result = pace.Throttled
-	case v.Class == classify.Success, v.Class == classify.Soft, v.Class == classify.Permanent:
+	case v.Class.Good(), v.Class == classify.Permanent:
 		result = pace.Accepted
 	}
-	if v.Class == classify.Success && x.starts() && !x.last.streams {
+	if v.Class.Good() && x.starts() && !x.last.streams {
 		x.begun = permit // until its job is known, lest another start takes the place between the two
 		return
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -33,15 +32,15 @@ func Fault(p *provider.Provider, a classify.Attempt, now time.Time) classify.Fau
 	return f
 }
 
-// verdict decides on an answer: what it says of itself, or what was found inside a good one; malformed says that it is labelled JSON and is
-// none, which an operator's rule may still overrule.
-func verdict(p *provider.Provider, rules classify.Table, a classify.Attempt, inside *classify.Fault, malformed bool, now time.Time) classify.Verdict {
+// verdict decides on an answer: what it says of itself, or what was found inside a good one. That it is labelled JSON and is none may still be
+// overruled by an operator's rule.
+func verdict(p *provider.Provider, rules classify.Table, a classify.Attempt, in insight, now time.Time) classify.Verdict {
 	fault := Fault(p, a, now)
-	if inside != nil {
-		fault = *inside
+	if in.fault != nil {
+		fault = *in.fault
 	}
 	v := classify.Decide(a, fault, rules, p.Table)
-	if malformed && v.Class == classify.Success {
+	if in.malformed && v.Class == classify.Success {
 		const text = "the answer is labelled JSON and is none"
 		return classify.Verdict{Class: classify.Permanent, Code: malformedOutput, Message: text, Reason: text}
 	}
@@ -51,14 +50,11 @@ func verdict(p *provider.Provider, rules classify.Table, a classify.Attempt, ins
 // Explain classifies one answer without having asked for it, by the function that decides on a live one. An answer to an operation that is not
 // named is looked into like a judged one.
 func Explain(p *provider.Provider, rules classify.Table, a classify.Attempt, now time.Time) classify.Verdict {
-	var (
-		inside    *classify.Fault
-		malformed bool
-	)
+	var in insight
 	if a.Status < http.StatusBadRequest && len(a.Body) > 0 && maybeJSON(a.Header) {
-		inside, malformed = look(context.Background(), p, a.Operation, a.Header, bytes.NewReader(a.Body))
+		in = look(context.Background(), p, &Scrutiny{}, a.Operation, a.Header, bytes.NewReader(a.Body))
 	}
-	return verdict(p, rules, a, inside, malformed, now)
+	return verdict(p, rules, a, in, now)
 }
 
 const (
@@ -68,16 +64,16 @@ const (
 	maxValues = 20_000
 )
 
-// look finds what is told inside a good answer: a failure, or that it is no JSON although it says so. What is too large to be looked at, or
-// takes longer than the context lasts, tells nothing.
-func look(ctx context.Context, p *provider.Provider, operation string, h http.Header, body io.Reader) (fault *classify.Fault, malformed bool) {
+// look finds what is told inside a good answer. What is too large to be looked at, or takes longer than the context lasts, tells nothing.
+func look(ctx context.Context, p *provider.Provider, r *Scrutiny, operation string, h http.Header, body io.Reader) insight {
 	plain, err := decoded(h.Get("Content-Encoding"), body)
 	if err != nil {
-		return nil, false // an encoding that we cannot undo is for the worker to judge
+		return insight{} // an encoding that we cannot undo is for the worker to judge
 	}
-	fault, err = Look(p, operation, &patience{Reader: plain, ctx: ctx, left: maxPlain})
+	in, err := lookInto(p, r, operation, &patience{Reader: plain, ctx: ctx, left: maxPlain})
 	var syntax *jsonstream.SyntaxError
-	return fault, errors.As(err, &syntax) && isJSON(h)
+	in.malformed = errors.As(err, &syntax) && isJSON(h)
+	return in
 }
 
 // patience is a reader that ends in an error when too much comes of it, or the context is over.
@@ -104,21 +100,8 @@ func (r *patience) Read(p []byte) (int, error) {
 
 // Look finds the failure that is told inside a good JSON answer, or nil. A *jsonstream.SyntaxError says that it is no JSON.
 func Look(p *provider.Provider, operation string, body io.Reader) (*classify.Fault, error) {
-	found, kept := jsonstream.Found{}, 0
-	err := jsonstream.Each(body, p.Watch, maxJudged, func(path string, v jsonstream.Value) {
-		if kept++; kept > maxValues {
-			return
-		}
-		v.Index, v.Names = slices.Clone(v.Index), slices.Clone(v.Names)
-		found[path] = append(found[path], v)
-	})
-	if err != nil || p.Judge == nil {
-		return nil, err
-	}
-	if fault, failed := p.Judge(operation, found); failed {
-		return &fault, nil
-	}
-	return nil, nil //nolint:nilnil // no failure is told
+	in, err := lookInto(p, &Scrutiny{}, operation, body)
+	return in.fault, err
 }
 
 // Decode undoes the content encoding of an error for the classifier, which sees at most 64 KiB. What cannot be decoded is left as it is: then

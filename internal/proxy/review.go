@@ -1,0 +1,201 @@
+package proxy
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"github.com/ocr-proxy/ocr-proxy/internal/classify"
+	"github.com/ocr-proxy/ocr-proxy/internal/jsonstream"
+	"github.com/ocr-proxy/ocr-proxy/internal/provider"
+)
+
+// Aggregate says how the scores of an answer's words become one figure.
+type Aggregate uint8
+
+// The aggregates, as the key review.aggregate names them.
+const (
+	ByMean Aggregate = iota
+	ByMin
+	ByP10
+)
+
+// Scrutiny says which good answers a person should look at. The zero value: none.
+type Scrutiny struct {
+	Threshold float64 // from 0 to 1, for the figure of all words; 0: whatever it is
+	Aggregate Aggregate
+	// Fields are thresholds, from 0 to 1, and Required names of fields that must have a value, both by type of document; AnyType stands for all. Types
+	// and names are in lower case.
+	Fields   map[string]map[string]float64
+	Required map[string][]string
+	// Signs are the meanings of signs for which an answer is to be looked at; the others are told and counted.
+	Signs []string
+}
+
+// AnyType is the type under which fields of documents of all types are named.
+const AnyType = "*"
+
+// on reports whether there may be answers to look at.
+func (r *Scrutiny) on() bool { return r.Threshold > 0 || r.readsFields() || len(r.Signs) > 0 }
+
+// readsFields reports whether answers have to be looked into for their fields.
+func (r *Scrutiny) readsFields() bool { return len(r.Fields)+len(r.Required) > 0 }
+
+// wanted are the names of all fields that something is said of.
+func (r *Scrutiny) wanted() map[string]bool {
+	names := map[string]bool{}
+	for _, thresholds := range r.Fields {
+		for name := range thresholds {
+			names[name] = true
+		}
+	}
+	for _, required := range r.Required {
+		for _, name := range required {
+			names[name] = true
+		}
+	}
+	return names
+}
+
+// document finds what is wrong with the fields of one document; a field that is missing is worse than one that is unsure.
+func (r *Scrutiny) document(kind string, fields map[string]provider.Field) (f finding) {
+	for _, of := range [...]string{kind, AnyType} {
+		for _, name := range r.Required[of] {
+			if !fields[name].Present {
+				return finding{missingField, "review.required", fmt.Sprintf("the field %s of a document of type %q has no value", name, kind)}
+			}
+		}
+	}
+	for _, of := range [...]string{kind, AnyType} {
+		for _, name := range slices.Sorted(maps.Keys(r.Fields[of])) {
+			if field, least := fields[name], r.Fields[of][name]; field.Scored && field.Least < least-rounding {
+				return finding{lowField, "review.fields", fmt.Sprintf("the confidence of the field %s of a document of type %q is %.4f, below %v", name, kind, field.Least, least)}
+			}
+		}
+	}
+	return finding{}
+}
+
+// finding is a reason to look at an answer. The zero value is none.
+type finding struct {
+	code    string // fixed word
+	rule    string // the key that decided
+	message string
+}
+
+// figure is what the scores come to, and its name for people.
+func (r *Scrutiny) figure(s *provider.Scores) (value float64, name string) {
+	switch r.Aggregate {
+	case ByMin:
+		return s.Min(), "lowest"
+	case ByP10:
+		return s.P10(), "10th percentile of the"
+	case ByMean:
+	}
+	return s.Mean(), "mean"
+}
+
+// The fixed words for what is found.
+const (
+	lowConfidence = "low_confidence" // the provider was not sure of the words
+	lowField      = "low_field_confidence"
+	missingField  = "missing_field"
+)
+
+// rounding is what sums of scores may be off, lest words of just the threshold fall below it.
+const rounding = 1e-9
+
+// insight is what was found inside a good answer.
+type insight struct {
+	fault     *classify.Fault  // a failure that is told there
+	malformed bool             // labelled JSON, and none
+	scores    *provider.Scores // of its words; nil: nobody asked
+	finding   finding          // about its documents, the first one
+	sign      string           // that it is not all that was asked for; "": there is none
+}
+
+// review is the verdict on an answer that is good otherwise.
+func (r *Scrutiny) review(v classify.Verdict, in insight) classify.Verdict {
+	if v.Class != classify.Success {
+		return v
+	}
+	found := in.finding
+	if found.code == "" && in.sign != "" && slices.Contains(r.Signs, in.sign) {
+		found = finding{in.sign, "review." + in.sign, "the provider says that the answer is " + in.sign}
+	}
+	if found.code == "" && in.scores != nil && in.scores.Count() > 0 {
+		if figure, name := r.figure(in.scores); figure < r.Threshold-rounding {
+			found = finding{lowConfidence, "review.threshold", fmt.Sprintf("the %s confidence of %s is %.4f, below %v", name, plural(in.scores.Count(), "word"), figure, r.Threshold)}
+		}
+	}
+	if found.code != "" {
+		v.Class, v.Code, v.Reason, v.Message = classify.Soft, found.code, found.rule, found.message
+	}
+	return v
+}
+
+// lookInto reads a good JSON answer once and finds the failure that is told inside and, for an account that reviews, the scores of its words. A
+// *jsonstream.SyntaxError says that it is no JSON.
+func lookInto(p *provider.Provider, r *Scrutiny, operation string, body io.Reader) (in insight, err error) {
+	watch := p.Watched()
+	var (
+		words     *provider.WordReader
+		documents *provider.DocumentReader
+		paths     []string
+		found     finding
+	)
+	if r.Threshold > 0 && p.Words != nil {
+		words, paths = p.Words.Reader()
+		watch = slices.Concat(watch, paths)
+	}
+	if r.readsFields() && p.Documents != nil {
+		documents, paths = p.Documents.Reader(r.wanted(), func(kind string, fields map[string]provider.Field) {
+			if found.code == "" {
+				found = r.document(kind, fields)
+			}
+		})
+		watch = slices.Concat(watch, paths)
+	}
+	values, kept := jsonstream.Found{}, 0
+	err = jsonstream.Each(body, watch, maxJudged, func(path string, v jsonstream.Value) {
+		if words != nil && words.Take(path, v) || documents != nil && documents.Take(path, v) {
+			return
+		}
+		if in.sign == "" && len(p.Signs) > 0 {
+			in.sign = p.Sign(path, v.Text)
+		}
+		if kept++; kept > maxValues {
+			return
+		}
+		v.Index, v.Names = slices.Clone(v.Index), slices.Clone(v.Names)
+		values[path] = append(values[path], v)
+	})
+	if err != nil {
+		return insight{}, err
+	}
+	in.finding = found
+	if words != nil {
+		in.scores = words.Scores()
+	}
+	if p.Judge == nil {
+		return in, nil
+	}
+	if fault, failed := p.Judge(operation, values); failed {
+		in.fault = &fault
+	}
+	return in, nil
+}
+
+// looked is what was found inside the answer that the worker is given; nil: nobody has looked, or it is not an answer of this call's own.
+func (x *exchange) looked() *insight {
+	switch {
+	case !x.outcome.good() || len(x.history) == 0:
+		return nil
+	case x.batch != nil && x.last != x.batch.from:
+		return &x.batch.insight
+	case x.last != nil:
+		return &x.last.insight
+	}
+	return nil
+}
