@@ -23,13 +23,12 @@ func (p Provider) missing() []feature {
 }
 
 // missingInherited lists the features of the sections that accounts inherit.
-func missingInherited(b Breaker, r Review, pre Precheck) []feature {
+func missingInherited(b Breaker, r Review) []feature {
 	list := []feature{
 		{"breaker.on_sustained", b.OnSustained == "review" || b.OnSustained == "fallback"},
 		{"review.threshold", r.Threshold > 0},
 		{"review.fields", len(r.Fields) > 0},
 		{"review.required", len(r.Required) > 0},
-		{"precheck.enabled", pre.Enabled},
 	}
 	for _, f := range r.silentFailures() {
 		list = append(list, feature{"review." + f.key, f.action == "review"})
@@ -45,9 +44,9 @@ func (c *checker) availability() {
 		}
 	}
 	refuse(scope{checker: c}, c.cfg.missing())
-	refuse(scope{checker: c}, missingInherited(c.cfg.Breaker, c.cfg.Review, c.cfg.Precheck))
+	refuse(scope{checker: c}, missingInherited(c.cfg.Breaker, c.cfg.Review))
 	for i, p := range c.cfg.Providers {
 		refuse(c.entry(i), p.missing())
-		refuse(c.entry(i), missingInherited(p.Breaker, p.Review, p.Precheck))
+		refuse(c.entry(i), missingInherited(p.Breaker, p.Review))
 	}
 }

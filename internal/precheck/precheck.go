@@ -42,8 +42,6 @@ type Limits struct {
 	LeastSide int   // pixels of an image's width and height, each
 	MostSide  int   // pixels, as above
 	Pixels    int64 // of an image, width times height
-	// Passwords says that a request may tell how a document is opened, so that an encrypted one is not hopeless.
-	Passwords bool
 }
 
 // Finding is why a document is hopeless.
@@ -99,7 +97,7 @@ func (d *document) check(check Check, l Limits) string {
 			return fmt.Sprintf("the document is %s whose end is missing", d.kind().article())
 		}
 	case Encrypted:
-		if !l.Passwords && d.kind() == PDF && d.pdf() != nil && d.pdf().locked() {
+		if d.kind() == PDF && d.pdf() != nil && d.pdf().locked() {
 			return "the document is an encrypted PDF, which opens only with a password or a certificate"
 		}
 	case Pages:

@@ -158,11 +158,6 @@ func twoPages(t *testing.T, one []byte) []byte {
 	return append(two, directory...)
 }
 
-func TestAPasswordThatTheRequestMayCarry(t *testing.T) {
-	locked := encrypt(t, pdfOf(1, textContent), "secret", true, 256)
-	require.Empty(t, inspect(t, locked, precheck.Limits{Passwords: true}))
-}
-
 // The pages are counted by what is there; what the file says of them alone refuses nothing.
 func TestPagesAreCountedAsTheLibraryDoes(t *testing.T) {
 	for name, data := range valid(t) {

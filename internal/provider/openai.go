@@ -23,6 +23,7 @@ func openai() *Provider {
 			},
 			Refs: []string{"messages[].content[].file.file_id", "input[].content[].file_id", "input[].content[].file_url"},
 		},
+		Checks:           map[string]Checks{"chat.completions": {}, "responses": {}},
 		Fault:            openaiFault,
 		Watch:            []string{"status", "error", "error.message", "error.type", "error.code"},
 		Judge:            openaiJudge,
