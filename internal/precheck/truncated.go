@@ -144,12 +144,14 @@ func (d *document) lastIndex(from int64, mark []byte) int64 {
 // pages are there. Where there is no end, or where pages follow the last one, as in the beginning of a file that was changed or laid out for the
 // web, something is lost.
 func (d *document) truncatedPDF() bool {
-	end := max(d.lastIndex(0, []byte("startxref")), d.lastIndex(0, []byte("trailer")))
-	if end < 0 {
-		return true
+	lost := int64(0) // from here on there may be pages without an end
+	if end := d.lastIndex(0, []byte("startxref")); end >= 0 {
+		lost = d.lastIndex(end, []byte("%%EOF"))
+		if lost < 0 || !d.contains(lost, []byte(" obj")) {
+			return false
+		}
 	}
-	mark := d.lastIndex(end, []byte("%%EOF"))
-	return mark >= 0 && d.contains(mark, []byte(" obj"))
+	return !d.contains(lost, []byte("trailer"))
 }
 
 // parseInteger reads the digits at the beginning, and returns how many there are; a number too large for a file counts as 0.
