@@ -3,6 +3,7 @@ package precheck
 import (
 	"compress/zlib"
 	"image"
+	"image/color"
 	"image/jpeg"
 	"io"
 
@@ -109,8 +110,8 @@ func blankImage(img image.Image) bool {
 	}
 	return rows(4, func(y int, to []byte) {
 		for x := range b.Dx() {
-			r, g, bl, a := img.At(b.Min.X+x, b.Min.Y+y).RGBA()
-			to[4*x], to[4*x+1], to[4*x+2], to[4*x+3] = byte(r>>8), byte(g>>8), byte(bl>>8), byte(a>>8)
+			c := color.RGBAModel.Convert(img.At(b.Min.X+x, b.Min.Y+y)).(color.RGBA)
+			to[4*x], to[4*x+1], to[4*x+2], to[4*x+3] = c.R, c.G, c.B, c.A
 		}
 	})
 }

@@ -203,7 +203,7 @@ func (p *pdf) find(number int64) (at place, ok bool) {
 func bigEndian(b []byte) int64 {
 	var whole [8]byte
 	copy(whole[8-len(b):], b)
-	return int64(binary.BigEndian.Uint64(whole[:]) & (1<<63 - 1)) //nolint:gosec // The sign is masked.
+	return int64(binary.BigEndian.Uint64(whole[:]) & (1<<63 - 1)) // without the sign
 }
 
 // resolve follows a reference, if the object is one, to what it refers to.

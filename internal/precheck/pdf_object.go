@@ -253,7 +253,7 @@ func (t *pdfText) escape(b []byte) []byte {
 			value = value*8 + int(t.text[t.pos+digits]-'0')
 		}
 		t.pos += digits - 1
-		return append(b, byte(value&0xFF)) //nolint:gosec // The high bit of three octal digits is to be ignored.
+		return append(b, byte(value&0xFF)) // the high bit of three octal digits is to be ignored
 	}
 	return append(b, c)
 }

@@ -155,7 +155,7 @@ func (c *pngChunks) next() bool {
 func (c *pngChunks) Read(p []byte) (int, error) {
 	for {
 		n, err := c.left.Read(p)
-		if n > 0 || err != nil && err != io.EOF { //nolint:errorlint // The contract of io.Reader is plain io.EOF.
+		if n > 0 || err != nil && err != io.EOF {
 			return n, err
 		}
 		if !c.next() {

@@ -148,6 +148,7 @@ func (d *document) morePagesThan(limit int) bool {
 		return d.pdf() != nil && d.pdf().morePagesThan(limit)
 	case TIFF:
 		return len(d.tiff(limit+1).pages) > limit
+	case PNG, JPEG, BMP, WEBP, HEIF, GIF, HTML, DOCX, XLSX, PPTX, Unknown:
 	}
 	return false
 }

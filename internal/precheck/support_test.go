@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/pdfcpu/pdfcpu/pkg/api"
@@ -64,18 +65,22 @@ func encoded(t testing.TB, encode func(b *bytes.Buffer) error) []byte {
 }
 
 func asPNG(t testing.TB, m image.Image) []byte {
+	t.Helper()
 	return encoded(t, func(b *bytes.Buffer) error { return png.Encode(b, m) })
 }
 
 func asJPEG(t testing.TB, m image.Image) []byte {
+	t.Helper()
 	return encoded(t, func(b *bytes.Buffer) error { return jpeg.Encode(b, m, nil) })
 }
 
 func asTIFF(t testing.TB, m image.Image, how *tiff.Options) []byte {
+	t.Helper()
 	return encoded(t, func(b *bytes.Buffer) error { return tiff.Encode(b, m, how) })
 }
 
 func asBMP(t testing.TB, m image.Image) []byte {
+	t.Helper()
 	return encoded(t, func(b *bytes.Buffer) error { return bmp.Encode(b, m) })
 }
 
@@ -112,11 +117,11 @@ const textContent = "BT /F1 12 Tf 72 720 Td (Invoice 4711) Tj ET"
 func pdfOf(pages int, content string) []byte {
 	var w writer
 	w.object("<< /Type /Catalog /Pages 2 0 R >>")
-	kids := ""
+	var kids strings.Builder
 	for n := range pages {
-		kids += fmt.Sprintf("%d 0 R ", 5+n)
+		fmt.Fprintf(&kids, "%d 0 R ", 5+n)
 	}
-	w.object("<< /Type /Pages /Count %d /Kids [ %s] /Resources << /Font << /F1 4 0 R >> >> /MediaBox [0 0 612 792] >>", pages, kids)
+	w.object("<< /Type /Pages /Count %d /Kids [ %s] /Resources << /Font << /F1 4 0 R >> >> /MediaBox [0 0 612 792] >>", pages, kids.String())
 	w.object("<< /Length %d >>\nstream\n%s\nendstream", len(content), content)
 	w.object("<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>")
 	for range pages {

@@ -37,10 +37,9 @@ func (t Type) article() string {
 		return "of no known type"
 	case HTML, XLSX:
 		return "an " + t.String()
-	case HEIF:
+	case PNG, JPEG, TIFF, BMP, WEBP, HEIF, GIF:
 		return "a " + t.String() + " image"
-	case PNG, JPEG, TIFF, BMP, WEBP, GIF:
-		return "a " + t.String() + " image"
+	case PDF, DOCX, PPTX:
 	}
 	return "a " + t.String()
 }

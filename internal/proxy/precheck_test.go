@@ -52,8 +52,10 @@ func TestAHopelessDocumentIsRefusedBeforeItIsSent(t *testing.T) {
 	}{
 		"textract, cut": {"textract", call{target: "/", header: detect, body: `{"Document":{"Bytes":"` + b64(good[:len(good)-20]) + `"}}`}, "precheck_truncated", `"__type":"BadDocumentException"`},
 		"textract, all pages": {
-			"textract", call{target: "/", header: "Content-Type: application/x-amz-json-1.1|X-Amz-Target: Textract.AnalyzeID",
-				body: `{"DocumentPages":[{"Bytes":"` + b64(blank) + `"},{"Bytes":""}]}`}, "precheck_blank", `"__type":"BadDocumentException"`,
+			"textract", call{
+				target: "/", header: "Content-Type: application/x-amz-json-1.1|X-Amz-Target: Textract.AnalyzeID",
+				body: `{"DocumentPages":[{"Bytes":"` + b64(blank) + `"},{"Bytes":""}]}`,
+			}, "precheck_blank", `"__type":"BadDocumentException"`,
 		},
 		"azure, raw":    {"azure", call{target: "/documentintelligence/documentModels/m:analyze", header: "Content-Type: application/octet-stream", body: "Dear Sir"}, "precheck_type", `"error":{"code":`},
 		"azure, base64": {"azure", call{target: "/documentintelligence/documentModels/m:analyze", header: "Content-Type: application/json", body: `{"base64Source":"` + b64(blank) + `"}`}, "precheck_blank", `"error":{"code":`},
