@@ -23,10 +23,9 @@ func (p Provider) missing() []feature {
 }
 
 // missingInherited lists the features of the sections that accounts inherit.
-func missingInherited(b Breaker, r Review, pre Precheck) []feature {
+func missingInherited(b Breaker, r Review) []feature {
 	list := []feature{
 		{"breaker.on_sustained", b.OnSustained == "review" || b.OnSustained == "fallback"},
-		{"precheck.enabled", pre.Enabled},
 	}
 	for _, f := range r.silentFailures() {
 		if f.key == "partial" || f.key == "truncated" {
@@ -45,9 +44,9 @@ func (c *checker) availability() {
 		}
 	}
 	refuse(scope{checker: c}, c.cfg.missing())
-	refuse(scope{checker: c}, missingInherited(c.cfg.Breaker, c.cfg.Review, c.cfg.Precheck))
+	refuse(scope{checker: c}, missingInherited(c.cfg.Breaker, c.cfg.Review))
 	for i, p := range c.cfg.Providers {
 		refuse(c.entry(i), p.missing())
-		refuse(c.entry(i), missingInherited(p.Breaker, p.Review, p.Precheck))
+		refuse(c.entry(i), missingInherited(p.Breaker, p.Review))
 	}
 }

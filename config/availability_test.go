@@ -12,9 +12,7 @@ func TestFeaturesThatAreNotAvailableYet(t *testing.T) {
 		"tracing.otlp_endpoint":             "tracing: {otlp_endpoint: 'http://x:4318'}",
 		"breaker.on_sustained":              "breaker: {on_sustained: review}",
 		"review.malformed_output":           "review: {malformed_output: review}",
-		"precheck.enabled":                  "precheck: {enabled: true}",
 		"providers[0].review.missing_pages": providers(account("review: {missing_pages: review}")),
-		"providers[0].precheck.enabled":     providers(account("precheck: {enabled: true}")),
 		"providers[0].breaker.on_sustained": providers(account("breaker: {on_sustained: fallback}")),
 		"providers[0].mode":                 providers(account("mode: observe")),
 		"providers[0].clients":              providers(account("clients: {token_file: /tokens}")),
@@ -34,7 +32,7 @@ func TestSayingThatAFeatureIsOffIsFine(t *testing.T) {
 	accepted(t, `
 dead_letters: {webhook: {url: "", secret_file: "", timeout: 5s}, auto_replay: {enabled: false, max_age: 1h, rate: 2}}
 review: {threshold: 0, aggregate: mean, fields: {}, required: {}, empty_text: accept}
-precheck: {enabled: false, reject_blank: false, skip: [blur]}
+precheck: {enabled: false, reject_blank: false, skip: [blank]}
 rescue: {ttl: 0s, max_bytes: 1GiB}
 state: {url: ""}
 tracing: {otlp_endpoint: "", sample_ratio: 0.1}

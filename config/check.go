@@ -25,6 +25,7 @@ func (c *checker) run() {
 	top.breaker(c.cfg.Breaker)
 	top.pacing(c.cfg.Pacing)
 	top.review(c.cfg.Review)
+	top.precheck(c.cfg.Precheck)
 	c.providers()
 }
 
@@ -126,6 +127,17 @@ func (s scope) retry(r Retry) {
 	base.Operations = r.Operations
 	for _, name := range slices.Sorted(maps.Keys(r.Operations)) {
 		s.retryLimits("retry.operations."+name, base.For(name))
+	}
+}
+
+// PrecheckNames lists the checks of documents that can be left out.
+func PrecheckNames() []string {
+	return []string{"empty", "type", "size", "truncated", "encrypted", "pages", "dimensions", "blank"}
+}
+
+func (s scope) precheck(p Precheck) {
+	for i, name := range p.Skip {
+		s.oneOf(fmt.Sprintf("precheck.skip[%d]", i), name, PrecheckNames()...)
 	}
 }
 

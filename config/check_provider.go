@@ -48,6 +48,7 @@ func (c *checker) providers() {
 		s.breaker(p.Breaker)
 		s.pacing(p.Pacing)
 		s.review(p.Review)
+		s.precheck(p.Precheck)
 		s.auth("auth", p.Auth)
 		if !isEmpty(reflect.ValueOf(p.ReplayAuth)) {
 			s.auth("replay_auth", p.ReplayAuth)

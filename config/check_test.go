@@ -34,6 +34,7 @@ func providers(entries ...string) string {
 
 func TestRangesAndWords(t *testing.T) {
 	for key, text := range map[string]string{
+		"precheck.skip[1]":                     "precheck: {skip: [blank, blur]}",
 		"log.format":                           "log: {format: xml}",
 		"admin.listen":                         "admin: {listen: nowhere}",
 		"admin.hosts[0]":                       `admin: {hosts: ["http://x"]}`,

@@ -99,9 +99,9 @@ type Review struct {
 
 // Precheck refuses documents that no provider would accept before they cost anything.
 type Precheck struct {
-	Enabled     bool     `mapstructure:"enabled" doc:"Look at documents before they are sent."`
-	RejectBlank bool     `mapstructure:"reject_blank" doc:"Refuse pages with nothing on them."`
-	Skip        []string `mapstructure:"skip" doc:"Names of checks to leave out."`
+	Enabled     bool     `mapstructure:"enabled" doc:"Look at documents before they are sent, and refuse those that are hopeless (docs/precheck.md)."`
+	RejectBlank bool     `mapstructure:"reject_blank" doc:"Refuse documents with nothing on them."`
+	Skip        []string `mapstructure:"skip" doc:"Checks to leave out: empty, type, size, truncated, encrypted, pages, dimensions, blank."`
 }
 
 // Rescue keeps answers that were paid for but could not be delivered.

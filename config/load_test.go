@@ -191,7 +191,7 @@ retry:
   budget: {ratio: 0.5}
   operations: {AnalyzeDocument: {max_attempts: 2}}
 breaker: {window: 30s}
-precheck: {skip: [a, b, c]}
+precheck: {skip: [blank, size, type]}
 providers:
   - name: own
     kind: mistral
@@ -199,7 +199,7 @@ providers:
     upstream: https://x.example
     retry: {base_delay: 2s, budget: {floor: 0}, operations: {analyzeDOCUMENT: {cap_delay: 5s}, other: {max_attempts: 1}}}
     breaker: {failure_threshold: 9}
-    precheck: {skip: [d]}
+    precheck: {skip: [pages]}
   - {name: plain, kind: mistral, listen: "127.0.0.1:8082", upstream: "https://x.example"}
 `, "OCR_PROXY_RETRY_CAP_DELAY=7s", "OCR_PROXY_RETRY_BASE_DELAY=9s")
 	own, plain := cfg.Providers[0], cfg.Providers[1]
@@ -210,7 +210,7 @@ providers:
 	require.Equal(t, RetryBudget{Ratio: 0.5, Floor: 0}, own.Retry.Budget)
 	require.Equal(t, 30*time.Second, own.Breaker.Window)
 	require.Equal(t, 9, own.Breaker.FailureThreshold)
-	require.Equal(t, []string{"d"}, own.Precheck.Skip)
+	require.Equal(t, []string{"pages"}, own.Precheck.Skip)
 
 	analyze := own.Retry.For("AnalyzeDocument")
 	require.Equal(t, 2, analyze.MaxAttempts)
@@ -219,7 +219,7 @@ providers:
 
 	require.Equal(t, cfg.Retry, plain.Retry, "one entry must not reach into the next")
 	require.Equal(t, cfg.Breaker, plain.Breaker)
-	require.Equal(t, []string{"a", "b", "c"}, plain.Precheck.Skip)
+	require.Equal(t, []string{"blank", "size", "type"}, plain.Precheck.Skip)
 	require.Len(t, plain.Retry.Operations, 1)
 }
 

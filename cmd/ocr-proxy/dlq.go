@@ -79,7 +79,7 @@ func letterStatuses() []string {
 }
 
 func letterOutcomes() []string {
-	return []string{string(proxy.Permanent), string(proxy.Exhausted), string(proxy.CircuitOpen), string(proxy.Review)}
+	return []string{string(proxy.Permanent), string(proxy.Exhausted), string(proxy.CircuitOpen), string(proxy.Review), string(proxy.Rejected)}
 }
 
 func letterClasses() []string {

@@ -25,6 +25,7 @@ import (
 	"github.com/ocr-proxy/ocr-proxy/internal/credential"
 	"github.com/ocr-proxy/ocr-proxy/internal/dlq"
 	"github.com/ocr-proxy/ocr-proxy/internal/pace"
+	"github.com/ocr-proxy/ocr-proxy/internal/precheck"
 	"github.com/ocr-proxy/ocr-proxy/internal/provider"
 	"github.com/ocr-proxy/ocr-proxy/internal/proxy"
 	"github.com/ocr-proxy/ocr-proxy/internal/retry"
@@ -132,7 +133,7 @@ func (s *shared) account(ctx context.Context, c config.Provider) (*proxy.Account
 	return &proxy.Account{
 		Name: c.Name, Provider: kind, Upstream: c.UpstreamURL(),
 		Policy: func(operation string) proxy.Policy { return policies[operation] },
-		Rules:  rules, Injection: injection(c.InjectToken), Scrutiny: scrutiny(c.Review), RepairPages: c.RepairPages, Idempotency: proxy.Idempotency{Header: c.IdempotencyHeader, Bare: !c.IdempotencyQuoted}, Credential: secret, ReplayCredential: replaySecret, Self: selfAddress(c), Letters: s.openLetters(c.Name),
+		Rules:  rules, Injection: injection(c.InjectToken), Scrutiny: scrutiny(c.Review), RepairPages: c.RepairPages, Precheck: prechecked(c.Precheck), Idempotency: proxy.Idempotency{Header: c.IdempotencyHeader, Bare: !c.IdempotencyQuoted}, Credential: secret, ReplayCredential: replaySecret, Self: selfAddress(c), Letters: s.openLetters(c.Name),
 		Breakers: breakers, HoldOpen: hold, Queues: queues, Permits: permits, Adaptive: learns(c), TripOnThrottle: trips(c), Purse: purse,
 		Calls: s.calls, Jobs: s.jobs, Transport: proxy.NewTransport(roots), GRPCTransport: proxy.NewGRPCTransport(roots), Bodies: s.bodies, MaxBody: s.maxBody, CopyBuffers: s.copies, Sink: s.sink, Version: s.version,
 		Metrics: s.requests.Account(c.Name, c.Kind, purse), Watch: watched, Log: s.log, ErrorLog: log.New(io.Discard, "", 0), Ending: s.ending, Seed: s.seed,
@@ -247,6 +248,21 @@ func scrutiny(c config.Review) proxy.Scrutiny {
 		s.Aggregate = proxy.ByP10
 	}
 	return s
+}
+
+// prechecked says which checks are made before a document is sent; nil: none.
+func prechecked(c config.Precheck) *proxy.Precheck {
+	if !c.Enabled {
+		return nil
+	}
+	p := &proxy.Precheck{}
+	for _, name := range c.Skip {
+		p.Skip = append(p.Skip, precheck.Check(name))
+	}
+	if !c.RejectBlank {
+		p.Skip = append(p.Skip, precheck.Blank)
+	}
+	return p
 }
 
 func injection(c string) proxy.Injection {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ocr-proxy/ocr-proxy/config"
 	"github.com/ocr-proxy/ocr-proxy/internal/dlq"
+	"github.com/ocr-proxy/ocr-proxy/internal/precheck"
 	"github.com/ocr-proxy/ocr-proxy/internal/provider"
 	"github.com/ocr-proxy/ocr-proxy/internal/proxy"
 	"github.com/ocr-proxy/ocr-proxy/internal/spool"
@@ -24,6 +25,18 @@ func TestTheKindsOfTheConfigurationAreThoseThatExist(t *testing.T) {
 		kinds = append(kinds, p.Name)
 	}
 	require.Equal(t, kinds, config.Kinds())
+}
+
+func TestTheChecksOfTheConfigurationAreThoseThatExist(t *testing.T) {
+	t.Parallel()
+	var names []string
+	for _, check := range precheck.Checks() {
+		names = append(names, string(check))
+	}
+	require.Equal(t, names, config.PrecheckNames())
+	require.Nil(t, prechecked(config.Precheck{RejectBlank: true, Skip: []string{"size"}}))
+	require.Equal(t, []precheck.Check{precheck.Size}, prechecked(config.Precheck{Enabled: true, RejectBlank: true, Skip: []string{"size"}}).Skip)
+	require.Equal(t, []precheck.Check{precheck.Blank}, prechecked(config.Precheck{Enabled: true}).Skip)
 }
 
 // wired builds the accounts of a configuration.

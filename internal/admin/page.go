@@ -156,7 +156,7 @@ func (p *pages) list(w http.ResponseWriter, r *http.Request) {
 	}{
 		frame:    frame{Title: "Dead letters", Here: "letters"},
 		Statuses: []string{dlq.StatusOpen, dlq.StatusClaimed, dlq.StatusResolved, dlq.StatusDiscarded},
-		Outcomes: []string{"permanent", "exhausted", "circuit_open", "review"},
+		Outcomes: []string{"permanent", "exhausted", "circuit_open", "review", "rejected"},
 	}
 	for _, a := range p.accounts() {
 		data.Names = append(data.Names, a.Name)

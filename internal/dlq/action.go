@@ -13,6 +13,7 @@ func actions() []struct{ outcome, class, sentence string } {
 		{"circuit_open", "", "Replay when the provider is well again and its circuit is closed."},
 		{"exhausted", "", "Replay at a low rate when the provider is well again; look first at those that are ambiguous."},
 		{"", "unknown", "Read the error_message of one, add a rule for it, then replay."},
+		{"rejected", "permanent", "Look at what error_message says of one of the documents: mend it and send it anew, discard it, or replay it, which sends it unchecked."},
 		{"permanent", "permanent", "Look at one of the documents and the options it was sent with: mend it and send it anew, or discard it."},
 		{"", "", "Look at one of them with `ocr-proxy dlq show`."},
 	}

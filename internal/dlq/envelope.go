@@ -308,10 +308,15 @@ func withUnsure(before, again []Attempt) []Attempt {
 
 // known tells whether the letter says something about its document, and not
 // only that nobody was asked.
-func (e *Envelope) known() bool { return len(e.Attempts) > 0 || e.Outcome == outcomePermanent }
+func (e *Envelope) known() bool {
+	return len(e.Attempts) > 0 || e.Outcome == outcomePermanent || e.Outcome == outcomeRejected
+}
 
-// outcomePermanent is the outcome that no repetition changes.
-const outcomePermanent = "permanent"
+// The outcomes that no repetition changes. The second is that of a document that is not worth sending.
+const (
+	outcomePermanent = "permanent"
+	outcomeRejected  = "rejected"
+)
 
 // later is the later of two times of which each may be unknown.
 func later(a, b *time.Time) *time.Time {

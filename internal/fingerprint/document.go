@@ -41,6 +41,7 @@ type documents struct {
 	place     func() io.Writer // Gives each document a place to be written to, decoded; nil: none is.
 	keep      io.Writer        // That of the document being read.
 	undecoded bool             // A document was not the base64 that it should have been.
+	unsummed  bool             // Nobody wants to know the sums.
 
 	// The document being read:
 	at      role
@@ -77,6 +78,9 @@ func (d *documents) counts(rank int) bool { return d.only == everyRank || d.only
 
 // next starts a document. It takes the sum over or, when there are two readings of the document to be summed, a copy of it.
 func (d *documents) next(copied bool) tally {
+	if d.unsummed {
+		return tally{own: noSum{}}
+	}
 	t := tally{own: sha256.New()}
 	if d.counts(d.at.rank) {
 		t.whole = d.whole
@@ -91,6 +95,7 @@ func (d *documents) next(copied bool) tally {
 func (d *documents) settle(t tally) digest {
 	own := final(t.own)
 	switch {
+	case d.unsummed:
 	case t.whole != nil:
 		d.whole = t.whole
 	case d.counts(d.at.rank):

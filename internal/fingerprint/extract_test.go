@@ -58,3 +58,34 @@ func TestDocumentsAreTakenOutOfTheirRequests(t *testing.T) {
 	_, err := Extract(Request{ContentType: "application/json", Body: func() (io.ReadCloser, error) { return nil, broken }}, layout, nil)
 	require.ErrorIs(t, err, broken)
 }
+
+func TestDocumentsAreTakenOutOfMessages(t *testing.T) {
+	t.Parallel()
+	places := Places{Inline: [][]int{{1, 2}}, Refs: [][]int{{3}}}
+	frame := func(message string) string {
+		return "\x00\x00\x00\x00" + string(rune(len(message))) + message
+	}
+	for name, c := range map[string]struct {
+		message string
+		want    []string
+	}{
+		"one":                 {"\x0a\x05\x12\x03abc", []string{"abc"}},
+		"two":                 {"\x0a\x05\x12\x03abc\x0a\x03\x12\x01d", []string{"abc", "d"}},
+		"one and a reference": {"\x0a\x05\x12\x03abc\x1a\x03gs:", nil},
+		"none":                {"\x22\x01x", nil},
+		"cut":                 {"\x0a\x05\x12\x03ab", nil},
+	} {
+		var found []*bytes.Buffer
+		ok := ExtractMessage(Request{Body: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(frame(c.message))), nil }}, "", places, func() io.Writer {
+			found = append(found, new(bytes.Buffer))
+			return found[len(found)-1]
+		})
+		require.Equal(t, c.want != nil, ok, name)
+		for i, want := range c.want {
+			require.Equal(t, want, found[i].String(), name)
+		}
+	}
+	require.True(t, Itself("application/pdf"))
+	require.False(t, Itself("application/json; charset=utf-8"))
+	require.False(t, Itself(""))
+}

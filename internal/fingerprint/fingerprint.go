@@ -156,6 +156,9 @@ type content struct {
 // pass reads the body once, from its first byte to its last.
 func (c *computation) pass(docs *documents) (content, error) {
 	found := content{raw: sha256.New()}
+	if docs.unsummed {
+		found.raw = noSum{}
+	}
 	if c.request.Body == nil {
 		found.shape, found.parsed = c.parse(strings.NewReader(""), docs)
 		return found, nil

@@ -139,37 +139,46 @@ func (m message) shape(maps []int) (digest, error) {
 func (m message) documents(places Places) (all hash.Hash, pointed bool, err error) {
 	var walk func(r *grpcwire.Reader, path []int) error
 	walk = func(r *grpcwire.Reader, path []int) error {
-		for {
-			f, err := r.Next()
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
-			if err != nil {
+		return places.each(r, path, walk, func(use usage) error {
+			all = started(all)
+			if use == inline {
+				_, err := io.Copy(all, r)
 				return err
 			}
-			at := append(slices.Clip(path), f.Number)
-			use, inside := places.at(at)
-			switch {
-			case f.Type != grpcwire.Bytes:
-				continue
-			case inside:
-				err = walk(r.Message(), at)
-			case use == inline:
-				all = started(all)
-				_, err = io.Copy(all, r)
-			case use == reference:
-				var ref string
-				ref, err = r.Text(maxHead)
-				all, pointed = started(all), true
-				all.Write([]byte(location(ref)))
-			}
-			if err != nil {
-				return err
-			}
-		}
+			ref, err := r.Text(maxHead)
+			pointed = true
+			all.Write([]byte(location(ref)))
+			return err
+		})
 	}
 	err = m.read(func(r *grpcwire.Reader) error { return walk(r, nil) })
 	return all, pointed, err
+}
+
+// each goes over the fields of a message: into those in which documents may stand, and to do with those that are documents or references.
+func (p Places) each(r *grpcwire.Reader, path []int, into func(r *grpcwire.Reader, path []int) error, do func(usage) error) error {
+	for {
+		f, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		at := append(slices.Clip(path), f.Number)
+		use, inside := p.at(at)
+		switch {
+		case f.Type != grpcwire.Bytes:
+			continue
+		case inside:
+			err = into(r.Message(), at)
+		case use == inline || use == reference:
+			err = do(use)
+		}
+		if err != nil {
+			return err
+		}
+	}
 }
 
 func started(h hash.Hash) hash.Hash {

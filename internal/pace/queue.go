@@ -97,9 +97,9 @@ type Queue struct {
 	waits    waits
 	bound    bool // it was the rate that let nobody go when somebody was last held up
 
-	paused    time.Time     // the end of the pause that those who wait have been told of
-	crowd     bool          // those who waited in it have not all been let out
-	crowdSize int           // the most that have been in it at a time; 0: not yet known
+	paused    time.Time // the end of the pause that those who wait have been told of
+	crowd     bool      // those who waited in it have not all been let out
+	crowdSize int       // the most that have been in it at a time; 0: not yet known
 	smearNext time.Time
 
 	state   CircuitState

@@ -1,13 +1,16 @@
 package provider
 
 import (
+	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/ocr-proxy/ocr-proxy/internal/classify"
 	"github.com/ocr-proxy/ocr-proxy/internal/fingerprint"
 	"github.com/ocr-proxy/ocr-proxy/internal/jsonstream"
+	"github.com/ocr-proxy/ocr-proxy/internal/precheck"
 )
 
 // azure is Azure Document Intelligence in all its generations (v4, v3.x, v2.1) and the OCR of Azure AI Vision: a POST starts an analysis
@@ -24,7 +27,8 @@ func azure() *Provider {
 			Inline: []string{"base64Source"},
 			Refs:   []string{"urlSource", "url", "source"},
 		},
-		Fault: azureFault,
+		Checks: azureChecks(),
+		Fault:  azureFault,
 		Watch: []string{
 			"status", "error.code", "error.message", "error.details[].code", "error.details[].message",
 			"error.innererror.code", "error.innererror.message", "error.innererror.innererror.code", "error.innererror.innererror.message",
@@ -60,6 +64,25 @@ func azureDocuments() *Documents {
 			{At: "analyzeResult.documentResults[]", Type: "docType", Map: "fields"},
 		},
 		Most: 1,
+	}
+}
+
+// azureChecks are the limits of the paid tier: the free one's cannot be told from a request. A document of which some pages are asked for may be
+// longer.
+func azureChecks() map[string]Checks {
+	const most, pages = 500 << 20, 2000
+	selects := func(rawQuery string, _ io.Reader) bool {
+		query, err := url.ParseQuery(rawQuery)
+		return err != nil || query.Has("pages")
+	}
+	analyze := Checks{Itself: true, Selects: selects, Limits: precheck.Limits{Bytes: most, Pages: pages, Types: []precheck.Type{
+		precheck.PDF, precheck.JPEG, precheck.PNG, precheck.TIFF, precheck.BMP, precheck.HEIF, precheck.HTML, precheck.DOCX, precheck.XLSX, precheck.PPTX,
+	}}}
+	return map[string]Checks{
+		"analyze": analyze, "classify": analyze,
+		"read":         {Itself: true, Selects: selects, Limits: precheck.Limits{Bytes: most, Pages: pages, LeastSide: 50, MostSide: 10_000}},
+		"analyzeImage": {Itself: true},
+		"ocr":          {Itself: true},
 	}
 }
 

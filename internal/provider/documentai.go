@@ -1,12 +1,14 @@
 package provider
 
 import (
+	"io"
 	"net/http"
 	"strings"
 
 	"github.com/ocr-proxy/ocr-proxy/internal/classify"
 	"github.com/ocr-proxy/ocr-proxy/internal/fingerprint"
 	"github.com/ocr-proxy/ocr-proxy/internal/jsonstream"
+	"github.com/ocr-proxy/ocr-proxy/internal/precheck"
 )
 
 // documentai is Google Document AI over REST. Requests may spell their fields in camel case or with underscores.
@@ -25,6 +27,16 @@ func documentai() *Provider {
 				"inputDocuments.gcsPrefix.gcsUriPrefix", "input_documents.gcs_prefix.gcs_uri_prefix",
 			},
 		},
+		Checks: map[string]Checks{"process": {
+			Limits: precheck.Limits{
+				Types: []precheck.Type{
+					precheck.PDF, precheck.GIF, precheck.TIFF, precheck.JPEG, precheck.PNG, precheck.BMP, precheck.WEBP,
+					precheck.HTML, precheck.DOCX, precheck.PPTX, precheck.XLSX,
+				},
+				Bytes: 40 << 20, Pages: 30, Pixels: 40_000_000, // pages: of the processor that takes most
+			},
+			Selects: func(_ string, body io.Reader) bool { return documentaiCharged("process", body) > 0 },
+		}},
 		Fault: googleFault,
 		Watch: append(googleOperationPaths(),
 			"document.error.code", "document.error.message", "humanReviewStatus.state", "humanReviewStatus.stateMessage",

@@ -5,6 +5,7 @@ import (
 
 	"github.com/ocr-proxy/ocr-proxy/internal/classify"
 	"github.com/ocr-proxy/ocr-proxy/internal/fingerprint"
+	"github.com/ocr-proxy/ocr-proxy/internal/precheck"
 )
 
 // generic is any engine that speaks HTTP: nothing is known of it, so that the status decides and no text is guessed at.
@@ -22,6 +23,8 @@ func generic() *Provider {
 			Refs:   []string{"url", "document_url", "image_url"},
 			Form:   []string{"base64Image"}, FormRefs: []string{"url"},
 		},
+		// An empty field may be one that is left out, and another may hold the password.
+		Checks:           map[string]Checks{Other: {Itself: true, Unsure: []precheck.Check{precheck.Empty, precheck.Encrypted}}},
 		Fault:            genericFault,
 		Problem:          genericProblem,
 		RequestID:        []string{"X-Request-Id"},

@@ -6,6 +6,7 @@ import (
 	"github.com/ocr-proxy/ocr-proxy/internal/classify"
 	"github.com/ocr-proxy/ocr-proxy/internal/fingerprint"
 	"github.com/ocr-proxy/ocr-proxy/internal/jsonstream"
+	"github.com/ocr-proxy/ocr-proxy/internal/precheck"
 )
 
 // mistral is the OCR of Mistral AI with the calls around it: file uploads, batches and chat with images.
@@ -23,7 +24,9 @@ func mistral() *Provider {
 			},
 			Refs: []string{"document.file_id", "messages[].content[].file_id"},
 		},
-		Fault: mistralFault,
+		// All pages of a document count, also those that a call does not ask for.
+		Checks: map[string]Checks{"ocr": {Limits: precheck.Limits{Pages: 1000}}},
+		Fault:  mistralFault,
 		Watch: []string{
 			"object", "message", "type", "code", "error", "error.message", "error.type", "error.code",
 			"status", "failed_requests", "errors[].message",

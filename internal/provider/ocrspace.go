@@ -23,6 +23,7 @@ func ocrspace() *Provider {
 		Portable:   []string{"parseImage", "parseImageUrl"},
 		Operation:  recogniser(routes),
 		Layout:     fingerprint.Layout{Form: []string{"base64Image", "base64image"}, FormRefs: []string{"url"}},
+		Checks:     map[string]Checks{"parseImage": {}},
 		Fault:      ocrspaceFault,
 		Watch: []string{
 			"IsErroredOnProcessing", "OCRExitCode", "ErrorMessage", "ErrorMessage[]", "ErrorDetails",

@@ -23,9 +23,10 @@ func openai() *Provider {
 			},
 			Refs: []string{"messages[].content[].file.file_id", "input[].content[].file_id", "input[].content[].file_url"},
 		},
-		Fault: openaiFault,
-		Watch: []string{"status", "error", "error.message", "error.type", "error.code"},
-		Judge: openaiJudge,
+		Checks: map[string]Checks{"chat.completions": {}, "responses": {}},
+		Fault:  openaiFault,
+		Watch:  []string{"status", "error", "error.message", "error.type", "error.code"},
+		Judge:  openaiJudge,
 		Signs: []Sign{
 			{Path: "choices[].finish_reason", Values: []string{"length"}, Means: Truncated},
 			{Path: "incomplete_details.reason", Values: []string{"max_output_tokens"}, Means: Truncated},

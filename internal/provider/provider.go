@@ -9,6 +9,7 @@ import (
 	"github.com/ocr-proxy/ocr-proxy/internal/classify"
 	"github.com/ocr-proxy/ocr-proxy/internal/fingerprint"
 	"github.com/ocr-proxy/ocr-proxy/internal/jsonstream"
+	"github.com/ocr-proxy/ocr-proxy/internal/precheck"
 )
 
 // Repeat says when a call may be made a second time after its request has left.
@@ -57,6 +58,19 @@ type Problem struct {
 	Reason  string // a fixed word, such as "circuit_open"
 }
 
+// Checks is what one operation takes, as far as the vendor says so: what is not known is not enforced.
+type Checks struct {
+	precheck.Limits
+
+	// Itself says that a body which is no form and no JSON is the document.
+	Itself bool
+	// Selects reports whether a call asks for some pages of its document only, so that the number of all pages is no reason to refuse it. It is
+	// asked only about documents that have too many; nil: calls that select pages are limited by all of them, or none can.
+	Selects func(rawQuery string, body io.Reader) bool
+	// Unsure are the checks whose finding would not be certain.
+	Unsure []precheck.Check
+}
+
 // Provider is the description of one kind. Every kind has a Name and the functions Operation, Fault and Problem; what nil or empty means for
 // the others is said at each.
 type Provider struct {
@@ -68,6 +82,8 @@ type Provider struct {
 	Operation func(r *http.Request) Operation
 	// Layout says where requests carry documents.
 	Layout fingerprint.Layout
+	// Checks are the operations whose documents can be looked at before they are sent, with what is known of what they take.
+	Checks map[string]Checks
 	// TokenField is the JSON field that holds the idempotency token of a job start; "": the provider has none.
 	TokenField string
 	// Fault reads an error answer (status 400 and above).

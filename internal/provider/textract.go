@@ -7,6 +7,7 @@ import (
 	"github.com/ocr-proxy/ocr-proxy/internal/classify"
 	"github.com/ocr-proxy/ocr-proxy/internal/fingerprint"
 	"github.com/ocr-proxy/ocr-proxy/internal/jsonstream"
+	"github.com/ocr-proxy/ocr-proxy/internal/precheck"
 )
 
 // textract is AWS Textract: AWS JSON 1.1, every call a POST to "/", the operation named in X-Amz-Target alone.
@@ -28,6 +29,7 @@ func textract() *Provider {
 			Refs:   []string{"Document.S3Object", "DocumentPages[].S3Object", "DocumentLocation.S3Object"},
 			Ignore: []string{"ClientRequestToken"},
 		},
+		Checks:     textractChecks(),
 		TokenField: "ClientRequestToken",
 		Fault:      awsFault,
 		Watch:      []string{"JobStatus", "StatusMessage"},
@@ -84,6 +86,16 @@ func textractDocuments() *Documents {
 		{At: "LendingFields[]", Name: "Type", Score: "ValueDetections[].Confidence", Values: []string{"ValueDetections[].Text"}},
 	}})
 	return &Documents{At: at, Most: 100}
+}
+
+// textractChecks are the limits of calls that carry their document; jobs name theirs.
+func textractChecks() map[string]Checks {
+	synchronous := Checks{Limits: precheck.Limits{
+		Types: []precheck.Type{precheck.PDF, precheck.PNG, precheck.JPEG, precheck.TIFF}, Bytes: 10 << 20, Pages: 1, MostSide: 10_000,
+	}}
+	return map[string]Checks{
+		"DetectDocumentText": synchronous, "AnalyzeDocument": synchronous, "AnalyzeExpense": synchronous, "AnalyzeID": synchronous,
+	}
 }
 
 func textractOperations() []Operation {

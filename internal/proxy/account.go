@@ -90,6 +90,8 @@ type Account struct {
 	Scrutiny Scrutiny
 	// RepairPages asks once more for pages that an answer lacks, where the kind can say which.
 	RepairPages bool
+	// Precheck looks at documents before they are sent; nil: nothing does.
+	Precheck *Precheck
 	// Idempotency is for kinds that know no token of their own; the zero value puts none in.
 	Idempotency Idempotency
 	Credential  *credential.Credential

@@ -20,6 +20,7 @@ type refusal struct {
 	reason  string // fixed word
 	message string
 	outcome Outcome       // "": rejected
+	kept    bool          // a dead letter is due
 	retry   time.Duration // when it makes sense to come back; 0: never as it is
 }
 
@@ -171,6 +172,9 @@ func printable(s string) bool {
 // refuse answers a request that is not taken.
 func (x *exchange) refuse(w http.ResponseWriter, r refusal) {
 	x.outcome, x.reason, x.status = cmp.Or(r.outcome, Rejected), r.reason, r.status
+	if r.kept {
+		x.letter = x.bury()
+	}
 	status, header, body := x.tell(provider.Problem{Status: r.status, Reason: r.reason, Message: r.message})
 	x.describe(header, r.retry)
 	if x.body == nil {

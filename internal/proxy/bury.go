@@ -214,12 +214,12 @@ func namedByConnection(h http.Header) map[string]bool {
 	return named
 }
 
-// lastAttempt is the latest attempt, or an empty one of class transient.
+// lastAttempt is the latest attempt, or an empty one: of the verdict on a document that is not sent, else of class transient.
 func (x *exchange) lastAttempt() attempt {
 	if n := len(x.history); n > 0 {
 		return x.history[n-1]
 	}
-	return attempt{verdict: classify.Verdict{Class: classify.Transient}}
+	return attempt{verdict: cmp.Or(x.hopeless, classify.Verdict{Class: classify.Transient})}
 }
 
 // stackTrace is the chain of errors, outermost first, a line each.

@@ -56,6 +56,8 @@ type exchange struct {
 	left   bool          // the worker had gone before it had the answer, or went over it
 	shared *calls.Answer // this request's share of an answer; nil: it has one of its own
 
+	hopeless classify.Verdict // on the document, of a call that was refused for it
+
 	history []attempt
 	only    [1]attempt // where the usual history has its place
 	last    *answer    // of the latest attempt; nil when it brought none

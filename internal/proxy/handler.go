@@ -52,6 +52,9 @@ func (x *exchange) serve(w http.ResponseWriter) {
 	if refusal == nil {
 		refusal = x.oneMessage()
 	}
+	if refusal == nil {
+		refusal = x.precheck()
+	}
 	if refusal != nil {
 		if refusal.reason == queueFull {
 			x.notBefore = time.Now().Add(refusal.retry)

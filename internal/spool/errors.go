@@ -14,6 +14,8 @@ var (
 	ErrFinished = errors.New("body is finished")
 	// ErrUnfinished is returned when something needs the whole body too early.
 	ErrUnfinished = errors.New("body is not finished")
+
+	errNegativeOffset = errors.New("read before the first byte of a body")
 	// ErrLonger is returned when more bytes arrive than the declared size.
 	ErrLonger = errors.New("body is longer than its declared size")
 

@@ -121,3 +121,56 @@ func (b *Body) copyAt(p []byte, off int64) int {
 	}
 	return n
 }
+
+// ReadAt reads a complete body from any place, as io.ReaderAt says. It returns ErrUnfinished before the end, the error that ended the body
+// early, or ErrReleased.
+func (b *Body) ReadAt(p []byte, off int64) (int, error) {
+	if off < 0 {
+		return 0, errNegativeOffset
+	}
+	b.mu.Lock()
+	switch {
+	case b.released:
+		defer b.mu.Unlock()
+		return 0, ErrReleased
+	case !b.whole():
+		defer b.mu.Unlock()
+		if b.err != nil {
+			return 0, b.err
+		}
+		return 0, ErrUnfinished
+	case off >= b.written:
+		defer b.mu.Unlock()
+		if len(p) == 0 {
+			return 0, nil
+		}
+		return 0, io.EOF
+	}
+	wanted := len(p)
+	p = p[:min(int64(len(p)), b.written-off)]
+	var n int
+	var err error
+	if b.file.File == nil {
+		n = b.copyAt(p, off)
+		b.mu.Unlock()
+	} else {
+		file := b.file
+		b.refs++ // keeps the file open
+		b.mu.Unlock()
+		n, err = file.ReadAt(p, off)
+		b.drop()
+		switch {
+		case n == len(p):
+			err = nil
+		case err == io.EOF: //nolint:errorlint // The contract of io.ReaderAt is plain io.EOF.
+			err = io.ErrUnexpectedEOF // somebody cut the file: it must not look complete
+		}
+		if err != nil {
+			return n, fmt.Errorf("read spilled body: %w", err)
+		}
+	}
+	if n < wanted {
+		return n, io.EOF
+	}
+	return n, nil
+}
