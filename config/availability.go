@@ -24,16 +24,12 @@ func (p Provider) missing() []feature {
 
 // missingInherited lists the features of the sections that accounts inherit.
 func missingInherited(b Breaker, r Review) []feature {
-	list := []feature{
+	return []feature{
 		{"breaker.on_sustained", b.OnSustained == "review" || b.OnSustained == "fallback"},
+		{"review.empty_text", r.EmptyText == "review"},
+		{"review.missing_pages", r.MissingPages == "review"},
+		{"review.malformed_output", r.MalformedOutput == "review"},
 	}
-	for _, f := range r.silentFailures() {
-		if f.key == "partial" || f.key == "truncated" {
-			continue
-		}
-		list = append(list, feature{"review." + f.key, f.action == "review"})
-	}
-	return list
 }
 
 // availability refuses settings that turn on what this build lacks: better than to ignore them.
