@@ -154,10 +154,11 @@ func (a *AccountMetrics) request(x *exchange, total time.Duration) {
 	if x.outcome == Review || in != nil && in.sign != "" {
 		o.soft.Inc()
 	}
-	if in != nil && in.scores != nil && in.scores.Count() > 0 {
-		figure, _ := x.account.Scrutiny.figure(in.scores)
-		a.metrics.confidence.WithLabelValues(a.name, operation).Observe(figure)
-	}
+	x.figures(func(_, field string, figure float64) {
+		if field == "" {
+			a.metrics.confidence.WithLabelValues(a.name, operation).Observe(figure)
+		}
+	})
 	n := len(x.history)
 	if n > 0 {
 		o.retries.Observe(float64(n - 1))

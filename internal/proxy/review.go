@@ -77,6 +77,28 @@ func (r *Scrutiny) document(kind string, fields map[string]provider.Field) (f fi
 	return finding{}
 }
 
+// fieldScore is how sure the provider is of one field of one document, from 0 to 1.
+type fieldScore struct {
+	kind, name string
+	least      float64
+}
+
+// maxFieldScores bounds how many of them are kept of one answer: a statement may be thousands of documents long.
+const maxFieldScores = 1000
+
+// scores adds those of one document. Types that the configuration does not name are all told as AnyType: answers choose them freely.
+func (r *Scrutiny) scores(all []fieldScore, kind string, fields map[string]provider.Field) []fieldScore {
+	if r.Fields[kind] == nil && r.Required[kind] == nil {
+		kind = AnyType
+	}
+	for name, field := range fields {
+		if field.Scored && len(all) < maxFieldScores {
+			all = append(all, fieldScore{kind, name, field.Least})
+		}
+	}
+	return all
+}
+
 // finding is a reason to look at an answer. The zero value is none.
 type finding struct {
 	code    string // fixed word
@@ -111,6 +133,7 @@ type insight struct {
 	fault     *classify.Fault  // a failure that is told there
 	malformed bool             // labelled JSON, and none
 	scores    *provider.Scores // of its words; nil: nobody asked
+	fields    []fieldScore     // of its documents, those that the configuration names
 	finding   finding          // about its documents, the first one
 	sign      string           // that it is not all that was asked for; "": there is none
 }
@@ -151,6 +174,7 @@ func lookInto(p *provider.Provider, r *Scrutiny, operation string, body io.Reade
 	}
 	if r.readsFields() && p.Documents != nil {
 		documents, paths = p.Documents.Reader(r.wanted(), func(kind string, fields map[string]provider.Field) {
+			in.fields = r.scores(in.fields, kind, fields)
 			if found.code == "" {
 				found = r.document(kind, fields)
 			}
@@ -198,4 +222,20 @@ func (x *exchange) looked() *insight {
 		return &x.last.insight
 	}
 	return nil
+}
+
+// figures tells what the answer that the worker is given came to: of all its words, whose type and field are "", and of each field that the configuration
+// names, all from 0 to 1.
+func (x *exchange) figures(tell func(kind, field string, figure float64)) {
+	in := x.looked()
+	if in == nil {
+		return
+	}
+	if in.scores != nil && in.scores.Count() > 0 {
+		figure, _ := x.account.Scrutiny.figure(in.scores)
+		tell("", "", figure)
+	}
+	for _, f := range in.fields {
+		tell(f.kind, f.name, f.least)
+	}
 }
