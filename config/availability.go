@@ -23,12 +23,9 @@ func (p Provider) missing() []feature {
 }
 
 // missingInherited lists the features of the sections that accounts inherit.
-func missingInherited(b Breaker, r Review) []feature {
+func missingInherited(b Breaker) []feature {
 	return []feature{
 		{"breaker.on_sustained", b.OnSustained == "review" || b.OnSustained == "fallback"},
-		{"review.empty_text", r.EmptyText == "review"},
-		{"review.missing_pages", r.MissingPages == "review"},
-		{"review.malformed_output", r.MalformedOutput == "review"},
 	}
 }
 
@@ -40,9 +37,9 @@ func (c *checker) availability() {
 		}
 	}
 	refuse(scope{checker: c}, c.cfg.missing())
-	refuse(scope{checker: c}, missingInherited(c.cfg.Breaker, c.cfg.Review))
+	refuse(scope{checker: c}, missingInherited(c.cfg.Breaker))
 	for i, p := range c.cfg.Providers {
 		refuse(c.entry(i), p.missing())
-		refuse(c.entry(i), missingInherited(p.Breaker, p.Review))
+		refuse(c.entry(i), missingInherited(p.Breaker))
 	}
 }

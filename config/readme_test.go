@@ -68,7 +68,7 @@ func code(text string) string { return strings.Trim(text, "`") }
 func unavailable() map[string]string {
 	d := Default()
 	keys := map[string]string{}
-	for _, f := range slices.Concat(d.missing(), missingInherited(d.Breaker, d.Review)) {
+	for _, f := range slices.Concat(d.missing(), missingInherited(d.Breaker)) {
 		keys[f.key] = ""
 	}
 	for _, f := range (Provider{}).missing() {

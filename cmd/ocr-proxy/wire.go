@@ -229,12 +229,14 @@ func policy(c config.Retry) proxy.Policy {
 }
 
 func scrutiny(c config.Review) proxy.Scrutiny {
-	s := proxy.Scrutiny{Threshold: c.Threshold, Fields: c.Fields, Required: map[string][]string{}}
-	if c.Partial == "review" {
-		s.Signs = append(s.Signs, provider.Partial)
-	}
-	if c.Truncated == "review" {
-		s.Signs = append(s.Signs, provider.Truncated)
+	s := proxy.Scrutiny{Threshold: c.Threshold, Fields: c.Fields, Required: map[string][]string{}, Actions: map[string]proxy.Action{}}
+	for sign, action := range c.SilentFailures() {
+		switch action {
+		case "review":
+			s.Actions[sign] = proxy.LookAt
+		case "retry":
+			s.Actions[sign] = proxy.Elsewhere
+		}
 	}
 	for kind, names := range c.Required {
 		for _, name := range names {

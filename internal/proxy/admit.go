@@ -69,6 +69,7 @@ func (x *exchange) admit() *refusal {
 		a.Log.Debug("headers that this version does not know were taken out of a request", zap.String("provider", a.Name), zap.Strings("headers", ask.unknown))
 	}
 	x.op = x.operation()
+	x.op.Judged = x.op.Judged || a.Scrutiny.Actions[provider.URLOnly] != Accept && len(a.Provider.Signs) > 0
 	x.policy = a.Policy(x.op.Name)
 	x.policy.Total = x.limit(x.policy.Total)
 	x.total = x.policy.Total

@@ -24,8 +24,17 @@ func (x *exchange) travel(out *http.Request) retry.Stop {
 		out.Header.Del(name) // what the worker put into one account's place must not reach another
 	}
 	x.setOut(out)
+	var first *doubted
 	for {
 		stop := x.run(out)
+		if first != nil {
+			return x.better(first, stop)
+		}
+		if x.asksElsewhere(stop) {
+			first = x.doubt()
+			x.moveOn(out)
+			continue
+		}
 		x.comeBack = sooner(x.comeBack, x.notBefore)
 		if !x.mayMove(stop) {
 			x.notBefore = x.comeBack // the letter may go to whoever is free first
@@ -36,11 +45,16 @@ func (x *exchange) travel(out *http.Request) retry.Stop {
 			x.last.discard()
 			x.last = nil
 		}
-		x.notBefore = time.Time{}
-		next := x.route[0]
-		x.route = x.route[1:]
-		x.turnTo(next, out)
+		x.moveOn(out)
 	}
+}
+
+// moveOn turns to the next account of the route.
+func (x *exchange) moveOn(out *http.Request) {
+	x.notBefore = time.Time{}
+	next := x.route[0]
+	x.route = x.route[1:]
+	x.turnTo(next, out)
 }
 
 // setOut decides which account is asked first, and which ones after it.
