@@ -14,7 +14,6 @@ func TestFeaturesThatAreNotAvailableYet(t *testing.T) {
 		"review.malformed_output":           "review: {malformed_output: review}",
 		"providers[0].review.missing_pages": providers(account("review: {missing_pages: review}")),
 		"providers[0].breaker.on_sustained": providers(account("breaker: {on_sustained: fallback}")),
-		"providers[0].mode":                 providers(account("mode: observe")),
 		"providers[0].clients":              providers(account("clients: {token_file: /tokens}")),
 	} {
 		t.Run(key, func(t *testing.T) {
