@@ -68,6 +68,7 @@ func (a *Account) observe(w http.ResponseWriter, r *http.Request) {
 		o.fail(w, refused.status, refused.reason, refused.message)
 		return
 	}
+	_ = x.control.EnableFullDuplex() // an answer may begin before the upload has ended; over HTTP/2 it may in any case
 	w.Header()["Content-Type"] = nil // what the provider does not name is not ours to guess
 	proxy := httputil.ReverseProxy{
 		Rewrite: o.rewrite, Transport: o, BufferPool: a.CopyBuffers, ErrorLog: a.ErrorLog,
