@@ -578,10 +578,10 @@ func TestTooMuchAtOnceIsNotLookedAt(t *testing.T) {
 
 // BenchmarkObserve measures calls over sockets through an account that observes and, as the floor, through a bare ReverseProxy.
 func BenchmarkObserve(b *testing.B) {
-	answer := bytes.Repeat([]byte("x"), 20<<10)
+	answer := []byte(`{"Blocks":[` + strings.Repeat(`{"BlockType":"WORD","Confidence":97},`, 500) + `{}]}`)
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
-		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Content-Type", "application/x-amz-json-1.1")
 		_, _ = w.Write(answer)
 	}))
 	defer upstream.Close()
@@ -590,17 +590,24 @@ func BenchmarkObserve(b *testing.B) {
 	account, _, _, _ := defaults("generic").build(b, u, NewTransport(nil))
 	account.Log = zap.NewNop()
 	account.Observe = NewObserver(account.Metrics.metrics, account.Name)
+	// The same, where request and answer are looked at.
+	looked, _, _, _ := defaults("textract").build(b, u, NewTransport(nil))
+	looked.Log, looked.Precheck, looked.Scrutiny = zap.NewNop(), &Precheck{}, Scrutiny{Threshold: 0.8}
+	looked.Observe = NewObserver(looked.Metrics.metrics, looked.Name)
 	bare := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(u) }, Transport: NewTransport(nil), BufferPool: account.CopyBuffers,
 	}
 	for _, size := range []int{2 << 10, 2 << 20} {
-		body := bytes.Repeat([]byte("d"), size)
-		for name, handler := range map[string]http.Handler{"observe": account, "bare": bare} {
+		body := []byte(`{"Document":{"Bytes":"` + strings.Repeat("A", size) + `"}}`)
+		for name, handler := range map[string]http.Handler{"observe": account, "looked at": looked, "bare": bare} {
 			b.Run(fmt.Sprintf("%s/%d", name, size), func(b *testing.B) {
 				server := httptest.NewServer(handler)
 				defer server.Close()
 				for b.Loop() {
-					resp, err := http.Post(server.URL+"/ocr", "image/png", bytes.NewReader(body)) //nolint:noctx // a benchmark
+					req, err := http.NewRequestWithContext(b.Context(), http.MethodPost, server.URL+"/", bytes.NewReader(body))
+					require.NoError(b, err)
+					req.Header = http.Header{"Content-Type": {"application/x-amz-json-1.1"}, "X-Amz-Target": {"Textract.DetectDocumentText"}}
+					resp, err := http.DefaultClient.Do(req)
 					if err != nil {
 						b.Fatal(err)
 					}
