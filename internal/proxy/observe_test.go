@@ -291,7 +291,7 @@ func TestAnObservedThrottlePausesNobody(t *testing.T) {
 func TestAnObservedHopelessDocumentIsSent(t *testing.T) {
 	t.Parallel()
 	document := `{"Document":{"Bytes":"` + b64(scan(t, false)) + `"}}`
-	o := newShadow(t, checked("textract"), answering(step{header: amzJSON, body: sure}))
+	o := newShadow(t, checked("textract"), answering(step{header: amzJSON, body: sure}, step{header: amzJSON, body: sure}, step{status: 503}))
 	resp, body := o.ask(call{target: "/", header: detectText, body: document})
 	require.Equal(t, []any{200, sure}, []any{resp.StatusCode, body})
 	o.told(wouldRefuse, wouldBury)
@@ -300,6 +300,9 @@ func TestAnObservedHopelessDocumentIsSent(t *testing.T) {
 	require.Equal(t, []any{wouldRefuse, wouldBury}, line["would"])
 	o.ask(call{target: "/", header: detectText, body: `{"Document":{"Bytes":"` + b64(scan(t, true)) + `"}}`})
 	o.told(wouldRefuse, wouldBury, wouldPass)
+	o.ask(call{target: "/", header: detectText, body: document})
+	o.told(wouldRefuse, wouldBury, wouldRefuse, wouldBury, wouldPass)
+	require.Zero(t, o.lab.circuit().Failures, "the provider would not have been asked")
 }
 
 func TestAnObservedUnsureAnswerIsCounted(t *testing.T) {
@@ -344,6 +347,18 @@ func TestTheCircuitIsWhatItWouldBe(t *testing.T) {
 	})
 }
 
+func TestAnObservedCallThatWouldHaveWaited(t *testing.T) {
+	t.Parallel()
+	s := hasty()
+	s.hold, s.breaker.FailureThreshold = true, 1
+	o := newShadow(t, s, answering(step{status: 503}, step{}))
+	o.ask(call{body: "a"})
+	o.told(wouldRetry, wouldTrip)
+	o.ask(call{body: "b"})
+	o.told(wouldRetry, wouldTrip, wouldHold)
+	require.NotContains(t, o.line(), "would_outcome")
+}
+
 func TestAnObservedWorkerThatHangsUp(t *testing.T) {
 	t.Parallel()
 	gone := make(chan struct{})
@@ -379,6 +394,49 @@ func TestAnObservedUploadThatBreaksOff(t *testing.T) {
 	require.ErrorIs(t, err, io.ErrNoProgress)
 	require.Eventually(t, func() bool { return o.requests(ClientGone) == 1 }, 20*time.Second, time.Millisecond)
 	require.Zero(t, o.lab.circuit().Failures)
+
+	resp, err := http.ReadResponse(o.edge.raw("POST / HTTP/1.1\r\nHost: p\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\nno chunk\r\n"), nil)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, http.StatusBadGateway, resp.StatusCode)
+	o.settled()
+	require.Equal(t, 2, o.requests(ClientGone))
+	require.Zero(t, o.lab.circuit().Failures)
+}
+
+// A provider may answer before it has all of the document, and a worker may wait for that.
+func TestAnObservedCallMayBeAConversation(t *testing.T) {
+	t.Parallel()
+	o := newShadow(t, checked("textract"), func(w http.ResponseWriter, r *http.Request) {
+		control := http.NewResponseController(w)
+		_ = control.EnableFullDuplex()
+		piece := make([]byte, 3)
+		for {
+			n, err := r.Body.Read(piece)
+			_, _ = w.Write(piece[:n])
+			_ = control.Flush()
+			if err != nil {
+				return
+			}
+		}
+	})
+	in, out := io.Pipe()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, o.url+"/", in)
+	require.NoError(t, err)
+	req.Header = headerOf(detectText)
+	go func() { _, _ = out.Write([]byte("abc")) }()
+	resp, err := o.edge.worker.Do(req)
+	require.NoError(t, err)
+	defer func() { _ = resp.Body.Close() }()
+	echoed := make([]byte, 3)
+	_, err = io.ReadFull(resp.Body, echoed)
+	require.NoError(t, err)
+	_, err = out.Write([]byte("def"))
+	require.NoError(t, err)
+	require.NoError(t, out.Close())
+	rest, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.Equal(t, "abcdef", string(echoed)+string(rest))
 }
 
 func TestAnObservedBodyBeyondTheLimitPasses(t *testing.T) {
