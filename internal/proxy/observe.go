@@ -221,7 +221,7 @@ type rising struct {
 func (b *rising) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	b.o.sized.Add(int64(n))
-	if err != nil && err != io.EOF { //nolint:errorlint // as it comes from the worker's connection
+	if err != nil && err != io.EOF {
 		b.o.cut.Store(true)
 	}
 	if b.copy != nil {
@@ -263,7 +263,7 @@ func (b *passing) Read(p []byte) (int, error) {
 	}
 	if err != nil && o.ended.IsZero() {
 		o.ended = time.Now()
-		if o.whole = err == io.EOF; o.whole { //nolint:errorlint // a wrapped EOF tells of an answer that broke off
+		if o.whole = err == io.EOF; o.whole { // a wrapped one tells of an answer that broke off
 			o.trailer = b.resp.Trailer.Clone()
 		} else {
 			o.broken = err

@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -45,7 +47,7 @@ func newShadow(t *testing.T, s setup, upstream http.HandlerFunc) *shadow {
 	a, sink, logs, registry := s.build(t, u, transport)
 	a.GRPCTransport = NewGRPCTransport(nil)
 	a.Observe = NewObserver(a.Metrics.metrics, a.Name)
-	o.lab.account, o.lab.logs, o.lab.registry, o.edge.account, o.edge.sink = a, logs, registry, a, sink
+	o.lab.account, o.logs, o.registry, o.edge.account, o.edge.sink = a, logs, registry, a, sink
 	front := httptest.NewUnstartedServer(a)
 	front.Config.Protocols, front.Config.ErrorLog = Protocols(), log.New(panics{t}, "", 0)
 	front.Start()
@@ -111,9 +113,7 @@ func answering(steps ...step) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		now := steps[min(int(n.Add(1)), len(steps))-1]
-		for name, values := range headerOf(now.header) {
-			w.Header()[name] = values
-		}
+		maps.Copy(w.Header(), headerOf(now.header))
 		w.WriteHeader(max(now.status, http.StatusOK))
 		_, _ = io.WriteString(w, now.body)
 	}
@@ -184,9 +184,7 @@ func TestTheFirstByteOfAnObservedAnswerComesAtOnce(t *testing.T) {
 			release := make(chan struct{})
 			o := newShadow(t, reviewing("textract"), func(w http.ResponseWriter, r *http.Request) {
 				_, _ = io.Copy(io.Discard, r.Body)
-				for name, values := range headerOf(header) {
-					w.Header()[name] = values
-				}
+				maps.Copy(w.Header(), headerOf(header))
 				w.WriteHeader(http.StatusOK)
 				_ = http.NewResponseController(w).Flush()
 				<-release
@@ -371,7 +369,7 @@ func TestAnObservedWorkerThatHangsUp(t *testing.T) {
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-arrived; cancel() }()
-	_, err := o.edge.worker.Do(call{body: "document"}.request(ctx, t, o.url)) //nolint:bodyclose // there is none
+	_, err := o.edge.worker.Do(call{body: "document"}.request(ctx, t, o.url))
 	require.ErrorIs(t, err, context.Canceled)
 	<-gone
 	o.told(wouldPass)
@@ -390,7 +388,7 @@ func TestAnObservedUploadThatBreaksOff(t *testing.T) {
 		_, _ = out.Write([]byte("half"))
 		_ = out.CloseWithError(io.ErrNoProgress)
 	}()
-	_, err = o.edge.worker.Do(req) //nolint:bodyclose // there is none
+	_, err = o.edge.worker.Do(req)
 	require.ErrorIs(t, err, io.ErrNoProgress)
 	require.Eventually(t, func() bool { return o.requests(ClientGone) == 1 }, 20*time.Second, time.Millisecond)
 	require.Zero(t, o.lab.circuit().Failures)
@@ -484,7 +482,7 @@ func TestObservedBodiesTakeBoundedMemory(t *testing.T) {
 	for range workers {
 		calls.Go(func() {
 			_, body := o.ask(call{target: "/", header: detectText, body: document})
-			if body != fmt.Sprint(size) {
+			if body != strconv.Itoa(size) {
 				t.Error(body)
 			}
 		})
