@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -21,12 +22,14 @@ func TestAnAccountThatObserves(t *testing.T) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		calls++
 		w.WriteHeader(http.StatusServiceUnavailable)
-	}), "breaker: {failure_threshold: 2, reset_timeout: 1h}", "mode: observe")
+	}), "dead_letters: webhook: {url: 'http://127.0.0.1:9/'}\nbreaker: {failure_threshold: 2, reset_timeout: 1h}", "mode: observe")
 	require.Equal(t, true, p.log.find(t, "listening")["observes"])
 	files := func() (all []string) {
 		require.NoError(t, filepath.WalkDir(p.letters, func(path string, entry os.DirEntry, err error) error {
 			if err == nil && !entry.IsDir() && filepath.Base(filepath.Dir(path)) != "index" { // a cache, which reading renews
-				all = append(all, path)
+				info, err := entry.Info()
+				all = append(all, fmt.Sprint(path, " ", info.Size()))
+				return err
 			}
 			return err
 		}))
