@@ -17,7 +17,6 @@ func (c *Config) missing() []feature {
 // missing lists the features of an account that are not available yet.
 func (p Provider) missing() []feature {
 	return []feature{
-		{"mode", p.Mode == "observe"},
 		{"clients", p.Clients.TokenFile != ""},
 	}
 }

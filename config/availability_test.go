@@ -12,7 +12,6 @@ func TestFeaturesThatAreNotAvailableYet(t *testing.T) {
 		"tracing.otlp_endpoint":             "tracing: {otlp_endpoint: 'http://x:4318'}",
 		"breaker.on_sustained":              "breaker: {on_sustained: review}",
 		"providers[0].breaker.on_sustained": providers(account("breaker: {on_sustained: fallback}")),
-		"providers[0].mode":                 providers(account("mode: observe")),
 		"providers[0].clients":              providers(account("clients: {token_file: /tokens}")),
 	} {
 		t.Run(key, func(t *testing.T) {

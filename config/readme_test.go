@@ -76,7 +76,7 @@ func unavailable() map[string]string {
 	}
 	keys["providers[].clients.token_file"] = ""
 	for key, values := range map[string]string{
-		"providers[].mode": "observe", "breaker.on_sustained": "review, fallback",
+		"breaker.on_sustained": "review, fallback",
 	} {
 		if _, ok := keys[key]; ok {
 			keys[key] = values

@@ -151,7 +151,7 @@ func open(ctx context.Context, cfg *config.Config, environ []string, log *zap.Lo
 			return nil, err
 		}
 		s.accounts = append(s.accounts, account)
-		if auto := cfg.DeadLetters.AutoReplay; auto.Enabled {
+		if auto := cfg.DeadLetters.AutoReplay; auto.Enabled && !p.Observes() {
 			s.autos = append(s.autos, replay.Auto{Account: p.Name, MaxAge: auto.MaxAge, Rate: auto.Rate, Recovered: parts.recovered[p.Name]})
 		}
 		b, err := s.bind(ctx, "providers."+p.Name+".listen", p.Listen, p.TLS, account)
@@ -234,7 +234,7 @@ func (s *server) run(ctx context.Context) error {
 	s.ready.Store(true)
 	for i, a := range s.accounts {
 		s.log.Info("listening", zap.String("provider", a.Name), zap.String("kind", a.Provider.Name),
-			zap.Stringer("listen", s.servers[i].listener.Addr()), zap.String("upstream", a.Upstream.Redacted()))
+			zap.Stringer("listen", s.servers[i].listener.Addr()), zap.String("upstream", a.Upstream.Redacted()), zap.Bool("observes", a.Observe != nil))
 	}
 	s.log.Info("ready", zap.Stringer("admin", s.admin.listener.Addr()), zap.String("dead_letters", s.cfg.DeadLetters.Dir), zap.String("version", thisBuild().version))
 	for {

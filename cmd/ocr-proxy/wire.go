@@ -109,12 +109,16 @@ func (s *shared) account(ctx context.Context, c config.Provider) (*proxy.Account
 	}
 	purse, recovered := new(retry.Purse), make(chan struct{}, 1)
 	s.recovered[c.Name] = recovered
-	watched := watch.New(watch.Options{Name: c.Name, Kind: c.Kind, Emitter: s.tell, Log: s.log, Metrics: s.watches})
+	tell := s.tell
+	if c.Observes() {
+		tell = new(announcer) // nobody is called about what is only looked at
+	}
+	watched := watch.New(watch.Options{Name: c.Name, Kind: c.Kind, Emitter: tell, Log: s.log, Metrics: s.watches})
 	var (
 		breakers *breaker.Group
 		queues   *pace.Queues
 	)
-	breakers = breaker.NewGroup(c.Name, breakerSettings(c), maxCredentials, breakerObserver(c, s.log, s.tell, func() {
+	breakers = breaker.NewGroup(c.Name, breakerSettings(c), maxCredentials, breakerObserver(c, s.log, tell, func() {
 		queues.CircuitChanged()
 		state := breakers.Snapshot().State
 		watched.Turn(circuitOf(state))
@@ -127,17 +131,27 @@ func (s *shared) account(ctx context.Context, c config.Provider) (*proxy.Account
 	}))
 	hold, permits := c.Breaker.OnOpen == "wait", s.permits(c, kind)
 	queues = pace.NewQueues(c.Name, scopes, queueSettings(c), proxy.CircuitOf(breakers, hold), permits)
-	s.together(c, breakers, queues, permits)
+	if !c.Observes() { // what would be must not reach the proxies that act
+		s.together(c, breakers, queues, permits)
+	}
 	s.breakers.Add(breakers)
 	s.queues.Add(queues)
 	return &proxy.Account{
 		Name: c.Name, Provider: kind, Upstream: c.UpstreamURL(),
 		Policy: func(operation string) proxy.Policy { return policies[operation] },
 		Rules:  rules, Injection: injection(c.InjectToken), Scrutiny: scrutiny(c.Review), RepairPages: c.RepairPages, Precheck: prechecked(c.Precheck), Idempotency: proxy.Idempotency{Header: c.IdempotencyHeader, Bare: !c.IdempotencyQuoted}, Credential: secret, ReplayCredential: replaySecret, Self: selfAddress(c), Letters: s.openLetters(c.Name),
-		Breakers: breakers, HoldOpen: hold, Queues: queues, Permits: permits, Adaptive: learns(c), TripOnThrottle: trips(c), Purse: purse,
+		Observe: s.observer(c), Breakers: breakers, HoldOpen: hold, Queues: queues, Permits: permits, Adaptive: learns(c), TripOnThrottle: trips(c), Purse: purse,
 		Calls: s.calls, Jobs: s.jobs, Transport: proxy.NewTransport(roots), GRPCTransport: proxy.NewGRPCTransport(roots), Bodies: s.bodies, MaxBody: s.maxBody, CopyBuffers: s.copies, Sink: s.sink, Version: s.version,
 		Metrics: s.requests.Account(c.Name, c.Kind, purse), Watch: watched, Log: s.log, ErrorLog: log.New(io.Discard, "", 0), Ending: s.ending, Seed: s.seed,
 	}, nil
+}
+
+// observer is what an account that observes has of its own; nil: it acts.
+func (s *shared) observer(c config.Provider) *proxy.Observer {
+	if !c.Observes() {
+		return nil
+	}
+	return proxy.NewObserver(s.requests, c.Name)
 }
 
 // group tells each account, before it serves, which others its calls may go to. The accounts are those of the entries, in their order.
@@ -302,6 +316,9 @@ func circuitOf(s breaker.State) watch.Circuit {
 // circuit has been open all along.
 func breakerObserver(c config.Provider, log *zap.Logger, tell *announcer, turned func()) breaker.Observer {
 	log = log.With(zap.String("provider", c.Name))
+	if c.Observes() {
+		log = log.With(zap.Bool("observed", true)) // it says what would be: nothing is refused
+	}
 	announce := func(event string, reason breaker.Reason, since time.Time) {
 		_ = tell.Emit(event, time.Now(), circuit{Account: c.Name, Kind: c.Kind, Reason: reason, Since: since.UTC()}) // a loss has been logged
 	}

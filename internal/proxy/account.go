@@ -100,6 +100,9 @@ type Account struct {
 	// Self is scheme, host and port of the listener, under which the result of a replay says where a job is polled; "": as the provider says.
 	Self string
 
+	// Observe makes the account change nothing and tell what it would do; nil: it acts.
+	Observe *Observer
+
 	Breakers       *breaker.Group
 	HoldOpen       bool // wait for an open circuit to close, within the budget, instead of refusing
 	Queues         *pace.Queues

@@ -36,6 +36,8 @@ type instructions struct {
 }
 
 const (
+	badTarget = "this listener stands for one provider: send a path such as /v1/ocr, neither a whole URL nor CONNECT"
+
 	instructionPrefix = "Ocr-Proxy-"
 	maxInstruction    = 256 // bytes
 	// lingerTime bounds the reading of a body that was refused before it came.
@@ -48,7 +50,7 @@ func (x *exchange) admit() *refusal {
 	if r.Method == http.MethodConnect || !strings.HasPrefix(r.RequestURI, "/") {
 		return &refusal{
 			status: http.StatusBadRequest, reason: "bad_target",
-			message: "this listener stands for one provider: send a path such as /v1/ocr, neither a whole URL nor CONNECT",
+			message: badTarget,
 		}
 	}
 	if r.Header.Get("Upgrade") != "" && hasToken(r.Header["Connection"], "upgrade") {

@@ -209,6 +209,8 @@ func (x *exchange) open() (io.ReadCloser, int64) {
 // size is the number of bytes that go out.
 func (x *exchange) size() int64 {
 	switch {
+	case x.observed != nil:
+		return x.observed.sized.Load()
 	case x.replaced != nil:
 		return int64(len(x.replaced))
 	case x.body != nil:

@@ -17,6 +17,7 @@ type Metrics struct {
 	requestTime, attemptTime, overhead, delay *prometheus.HistogramVec
 	retries, confidence                       *prometheus.HistogramVec
 	inFlight                                  *prometheus.Desc
+	observations                              observations
 
 	mu       sync.Mutex
 	accounts []*AccountMetrics
@@ -51,6 +52,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		retries: histogram("request_retries", "Attempts beyond the first of one request.", []float64{0, 1, 2, 3, 5, 8}, "provider", "operation"),
 		inFlight: prometheus.NewDesc("ocrproxy_in_flight", "Requests in progress.",
 			[]string{"provider"}, nil),
+		observations: newObservations(reg),
 	}
 	reg.MustRegister(m.requests, m.attempts, m.outcomes, m.throttles, m.items, m.requestTime, m.attemptTime, m.overhead, m.delay, m.retries, m.soft, m.silent, m.confidence, m)
 	return m
