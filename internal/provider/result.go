@@ -43,8 +43,9 @@ func IsText(v jsonstream.Value) bool {
 	}
 	text := strings.TrimSpace(v.Text)
 	for strings.HasPrefix(text, "![") {
-		_, rest, picture := strings.Cut(text, "](")
-		if _, rest, picture = strings.Cut(rest, ")"); !picture {
+		_, address, _ := strings.Cut(text, "](")
+		_, rest, picture := strings.Cut(address, ")")
+		if !picture {
 			break
 		}
 		text = strings.TrimSpace(rest)

@@ -211,7 +211,7 @@ func lookInto(p *provider.Provider, r *Scrutiny, operation string, body io.Reade
 	if looks {
 		for _, path := range result.Paths() {
 			if !slices.Contains(watch, path) {
-				watch = append(watch[:len(watch):len(watch)], path)
+				watch = append(slices.Clip(watch), path)
 			}
 		}
 	}
