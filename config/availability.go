@@ -21,13 +21,6 @@ func (p Provider) missing() []feature {
 	}
 }
 
-// missingInherited lists the features of the sections that accounts inherit.
-func missingInherited(b Breaker) []feature {
-	return []feature{
-		{"breaker.on_sustained", b.OnSustained == "review" || b.OnSustained == "fallback"},
-	}
-}
-
 // availability refuses settings that turn on what this build lacks: better than to ignore them.
 func (c *checker) availability() {
 	refuse := func(s scope, features []feature) {
@@ -36,9 +29,7 @@ func (c *checker) availability() {
 		}
 	}
 	refuse(scope{checker: c}, c.cfg.missing())
-	refuse(scope{checker: c}, missingInherited(c.cfg.Breaker))
 	for i, p := range c.cfg.Providers {
 		refuse(c.entry(i), p.missing())
-		refuse(c.entry(i), missingInherited(p.Breaker))
 	}
 }

@@ -140,7 +140,7 @@ func (s *shared) account(ctx context.Context, c config.Provider) (*proxy.Account
 		Name: c.Name, Provider: kind, Upstream: c.UpstreamURL(),
 		Policy: func(operation string) proxy.Policy { return policies[operation] },
 		Rules:  rules, Injection: injection(c.InjectToken), Scrutiny: scrutiny(c.Review), RepairPages: c.RepairPages, Precheck: prechecked(c.Precheck), Idempotency: proxy.Idempotency{Header: c.IdempotencyHeader, Bare: !c.IdempotencyQuoted}, Credential: secret, ReplayCredential: replaySecret, Self: selfAddress(c), Letters: s.openLetters(c.Name),
-		Observe: s.observer(c), Breakers: breakers, HoldOpen: hold, Queues: queues, Permits: permits, Adaptive: learns(c), TripOnThrottle: trips(c), Purse: purse,
+		Observe: s.observer(c), Breakers: breakers, HoldOpen: hold, Queues: queues, Permits: permits, Adaptive: learns(c), TripOnThrottle: trips(c), OnSustained: sustained(c.Breaker), Purse: purse,
 		Calls: s.calls, Jobs: s.jobs, Transport: proxy.NewTransport(roots), GRPCTransport: proxy.NewGRPCTransport(roots), Bodies: s.bodies, MaxBody: s.maxBody, CopyBuffers: s.copies, Sink: s.sink, Version: s.version,
 		Metrics: s.requests.Account(c.Name, c.Kind, purse), Watch: watched, Log: s.log, ErrorLog: log.New(io.Discard, "", 0), Ending: s.ending, Seed: s.seed,
 	}, nil
@@ -194,6 +194,17 @@ func (s *shared) permits(c config.Provider, kind *provider.Provider) *pace.Permi
 
 // trips reports whether throttles count as failures of the account.
 func trips(c config.Provider) bool { return c.Breaker.OnThrottle == "trip" }
+
+// sustained says what follows from an outage that lasts.
+func sustained(c config.Breaker) proxy.OnSustained {
+	switch c.OnSustained {
+	case "review":
+		return proxy.ToPeople
+	case "fallback":
+		return proxy.FallBack
+	}
+	return proxy.Alert
+}
 
 // learns reports whether the account's queues learn their rate from throttles. A rate that is fixed is not learned, and a throttle that is a
 // failure says nothing about a rate.
