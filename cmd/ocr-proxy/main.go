@@ -108,6 +108,7 @@ func rootCommand(environ []string) *cobra.Command {
 		simCommand(),
 		demoCommand(),
 		dlqCommand(environ),
+		qualityCommand(environ),
 		healthCommand(environ),
 		versionCommand(),
 		notBuilt("quality", "the answers' confidence is not looked at"),

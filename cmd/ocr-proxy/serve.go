@@ -24,6 +24,7 @@ import (
 	"github.com/ocr-proxy/ocr-proxy/internal/admin"
 	"github.com/ocr-proxy/ocr-proxy/internal/dlq"
 	"github.com/ocr-proxy/ocr-proxy/internal/proxy"
+	"github.com/ocr-proxy/ocr-proxy/internal/quality"
 	"github.com/ocr-proxy/ocr-proxy/internal/replay"
 	"github.com/ocr-proxy/ocr-proxy/internal/share"
 	"github.com/ocr-proxy/ocr-proxy/internal/spool"
@@ -89,6 +90,7 @@ type server struct {
 	log      *zap.Logger
 	accounts []*proxy.Account
 	store    *dlq.Store
+	quality  *quality.Summary
 	state    *share.Store // nil: nothing is shared with other processes
 	tell     *announcer
 	replays  *replay.Replayer
@@ -141,6 +143,8 @@ func open(ctx context.Context, cfg *config.Config, environ []string, log *zap.Lo
 	s.store.Announce()
 	parts := newShared(s.ending, cfg, environ, log, reg, bodies, s.store, s.tell)
 	parts.jobs = s.store
+	s.quality = openQuality(cfg.DeadLetters.Dir, log)
+	parts.requests.Figures = keepFigures(s.quality)
 	if s.state, err = openState(cfg.State, log, reg); err != nil {
 		return nil, err
 	}
@@ -225,6 +229,7 @@ func (s *server) run(ctx context.Context) error {
 	var autos sync.WaitGroup
 	defer autos.Wait()
 	defer stopReplaying()
+	autos.Go(func() { s.quality.Keep(replaying, s.cfg.DeadLetters.Dir, s.qualityNotKept) })
 	for _, a := range s.autos {
 		autos.Go(func() { s.replays.Auto(replaying, a) })
 	}

@@ -19,6 +19,9 @@ type Metrics struct {
 	inFlight                                  *prometheus.Desc
 	observations                              observations
 
+	// Figures is told of each figure of a good answer, as exchange.figures gives it; nil: nobody keeps them. It is set before the first request.
+	Figures func(account, operation, kind, field string, figure float64)
+
 	mu       sync.Mutex
 	accounts []*AccountMetrics
 }
@@ -161,7 +164,10 @@ func (a *AccountMetrics) request(x *exchange, total time.Duration) {
 			a.metrics.silent.WithLabelValues(a.name, operation, x.reason).Inc()
 		}
 	}
-	x.figures(func(_, field string, figure float64) {
+	x.figures(func(kind, field string, figure float64) {
+		if keep := a.metrics.Figures; keep != nil {
+			keep(a.name, operation, kind, field, figure)
+		}
 		if field == "" {
 			a.metrics.confidence.WithLabelValues(a.name, operation).Observe(figure)
 		}
