@@ -102,6 +102,9 @@ func settingsTable() string {
 		case off:
 			doc += " *Not available yet.*"
 		}
+		if key.Reload == Restart {
+			doc += " *Needs a restart.*"
+		}
 		b.WriteString("| `" + key.Path + "` | " + key.Type + " | " + value + " | " + doc + " |\n")
 	}
 	return b.String()
