@@ -54,6 +54,7 @@ type Options struct {
 type Outbox struct {
 	letters, alerts *queue
 	receiver        atomic.Pointer[receiver]
+	turning         sync.Mutex // held while the receiver changes, and while one that has gone ends the sending
 	policy          retry.Policy
 	log             *zap.Logger
 	metrics         *Metrics
@@ -113,6 +114,8 @@ func Open(dir string, o Options) (*Outbox, error) {
 // outbox and open it again.
 func (b *Outbox) Redirect(o Options) bool {
 	r := &receiver{url: o.URL, key: o.Key, timeout: o.Timeout, agent: o.UserAgent, transport: b.receiver.Load().transport}
+	b.turning.Lock()
+	defer b.turning.Unlock()
 	b.receiver.Store(r)
 	select {
 	case <-b.stopped:
@@ -120,6 +123,17 @@ func (b *Outbox) Redirect(o Options) bool {
 	default:
 		return true
 	}
+}
+
+// end stops the sending for a receiver that has gone; false: there is another by now. First reports whether nobody had noticed.
+func (b *Outbox) end(gone *receiver) (ended, first bool) {
+	b.turning.Lock()
+	defer b.turning.Unlock()
+	if b.receiver.Load() != gone {
+		return false, false
+	}
+	b.stop()
+	return true, gone.gone.CompareAndSwap(false, true)
 }
 
 func (b *Outbox) queues() []*queue { return []*queue{b.letters, b.alerts} }

@@ -85,13 +85,13 @@ func (s *sender) deliver(ctx context.Context, l line) bool {
 			s.finish(l, Failed)
 			return true
 		case gone:
-			if s.outbox.receiver.Load() != receiver {
-				continue // there is another by now
+			ended, first := s.outbox.end(receiver)
+			if !ended {
+				continue
 			}
-			if receiver.gone.CompareAndSwap(false, true) {
-				log.Error("the webhook's receiver says that it is gone; nothing is sent until it is changed or the proxy starts anew, and events are kept for it")
+			if first {
+				log.Error("the webhook's receiver says that it is gone; nothing is sent until another is configured or the proxy starts anew, and events are kept for it")
 			}
-			s.outbox.stop()
 			return false
 		case failed:
 		}

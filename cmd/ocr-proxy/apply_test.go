@@ -1,0 +1,251 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/ocr-proxy/ocr-proxy/config"
+)
+
+// running is a server at work whose configuration a test changes at will.
+type running struct {
+	*server
+	t      *testing.T
+	head   string // of every configuration
+	client *http.Client
+	logs   *observer.ObservedLogs
+}
+
+func startRunning(t *testing.T, text string) *running {
+	t.Helper()
+	r := &running{t: t, head: fmt.Sprintf("admin: {listen: '127.0.0.1:0'}\ndead_letters: {dir: %q}\nbody: {dir: %q}\n", t.TempDir(), t.TempDir())}
+	core, logs := observer.New(zap.InfoLevel)
+	r.logs = logs
+	var err error
+	r.server, err = open(t.Context(), r.parse(text), nil, zap.New(core))
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- r.server.run(ctx) }()
+	transport := &http.Transport{MaxIdleConnsPerHost: 300}
+	r.client = &http.Client{Transport: transport}
+	t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		cancel()
+		require.NoError(t, <-done)
+	})
+	return r
+}
+
+func (r *running) parse(text string) *config.Config {
+	r.t.Helper()
+	cfg, err := config.Parse([]byte(r.head+text), nil)
+	require.NoError(r.t, err)
+	return cfg
+}
+
+func (r *running) change(text string) []string {
+	r.t.Helper()
+	pending, err := r.apply(r.t.Context(), r.parse(text))
+	require.NoError(r.t, err)
+	return pending
+}
+
+// address is where an account is reached; "": nowhere.
+func (r *running) address(name string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, b := range r.servers {
+		if b.name == name && !b.leaves {
+			return "http://" + b.listener.Addr().String()
+		}
+	}
+	return ""
+}
+
+func (r *running) post(url string) (status int, header http.Header, err error) {
+	req, err := http.NewRequestWithContext(r.t.Context(), http.MethodPost, url+"/ocr", strings.NewReader("document"))
+	if err != nil {
+		return 0, nil, err
+	}
+	resp, err := r.client.Do(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	_, err = io.Copy(io.Discard, resp.Body)
+	_ = resp.Body.Close()
+	return resp.StatusCode, resp.Header, err
+}
+
+func (r *running) counter(pattern string) float64 {
+	r.t.Helper()
+	req, err := http.NewRequestWithContext(r.t.Context(), http.MethodGet, "http://"+r.server.admin.listener.Addr().String()+"/metrics", nil)
+	require.NoError(r.t, err)
+	resp, err := r.client.Do(req)
+	require.NoError(r.t, err)
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(r.t, err)
+	found := regexp.MustCompile(`(?m)^` + pattern + ` (\S+)$`).FindSubmatch(text)
+	if found == nil {
+		return -1
+	}
+	n, err := strconv.ParseFloat(string(found[1]), 64)
+	require.NoError(r.t, err)
+	return n
+}
+
+func entry(name, listen, upstream, more string) string {
+	return fmt.Sprintf("  - {name: %s, kind: generic, listen: %q, upstream: %q%s}\n", name, listen, upstream, more)
+}
+
+func TestAnOpenCircuitStaysOpenUnderOtherSettings(t *testing.T) {
+	t.Parallel()
+	bad := provide(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
+	text := func(threshold, attempts int) string {
+		return fmt.Sprintf("retry: {max_attempts: %d, base_delay: 1ms}\nbreaker: {failure_threshold: %d}\nproviders:\n", attempts, threshold) + entry("a", "127.0.0.1:0", bad, "")
+	}
+	r := startRunning(t, text(3, 1))
+	a := r.address("a")
+	for range 3 {
+		status, _, err := r.post(a)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusInternalServerError, status)
+	}
+	require.Empty(t, r.change(text(50, 2)))
+	require.Equal(t, a, r.address("a"), "the listener stays")
+	_, header, err := r.post(a)
+	require.NoError(t, err)
+	require.Equal(t, "circuit_open", header.Get("Ocr-Proxy-Outcome"))
+	require.Equal(t, 2, r.current()[0].Policy("other").MaxAttempts)
+	require.InDelta(t, 1, r.counter(`ocrproxy_breaker_transitions_total\{from="closed",provider="a",to="open"\}`), 0)
+	require.InDelta(t, 3, r.counter(`ocrproxy_requests_total\{kind="generic",operation="other",outcome="exhausted",provider="a"\}`), 0)
+}
+
+// A hundred wait at one call in an hour; another rate lets them go, and nobody loses his place.
+func TestThoseWhoWaitGoByTheNewRate(t *testing.T) {
+	t.Parallel()
+	text := func(rate string) string {
+		return "retry: {total_budget: 300h}\npacing: {rate: " + rate + "}\nproviders:\n" + entry("a", "127.0.0.1:0", provideEcho, "")
+	}
+	up := provide(t, echo)
+	with := func(rate string) string { return strings.ReplaceAll(text(rate), provideEcho, up) }
+	r := startRunning(t, with("0.0003"))
+	a := r.address("a")
+	var waiting sync.WaitGroup
+	var good atomic.Int32
+	for range 101 {
+		waiting.Go(func() {
+			if status, _, err := r.post(a); err == nil && status == http.StatusOK {
+				good.Add(1)
+			}
+		})
+	}
+	require.Eventually(t, func() bool {
+		return r.current()[0].Queues.For("other").Snapshot().Waiting[0] == 100
+	}, patience, idlePoll)
+	r.change(with("10000"))
+	waiting.Wait()
+	require.EqualValues(t, 101, good.Load())
+}
+
+// provideEcho stands for the address of a provider until there is one.
+const provideEcho = "http://provider.example"
+
+func TestAccountsComeAndGoAndWhatIsUnderWayIsFinished(t *testing.T) {
+	t.Parallel()
+	upstream, arrived, release := held(t)
+	both := "providers:\n" + entry("a", "127.0.0.1:0", upstream, "") + entry("b", "127.0.0.1:0", upstream, "")
+	one := "providers:\n" + entry("a", "127.0.0.1:0", upstream, "")
+	r := startRunning(t, one)
+	require.Empty(t, r.address("b"))
+	require.Empty(t, r.change(both))
+	b := r.address("b")
+	got := make(chan int, 1)
+	go func() {
+		status, _, _ := r.post(b)
+		got <- status
+	}()
+	<-arrived
+	require.Empty(t, r.change(one))
+	require.Eventually(t, func() bool {
+		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(b, "http://"))
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err != nil
+	}, patience, idlePoll, "nothing new is taken")
+	require.EqualValues(t, 1, r.inProgress(), "a drain would wait for it")
+	release <- struct{}{}
+	require.Equal(t, http.StatusOK, <-got)
+	require.Eventually(t, func() bool { return r.counter(`ocrproxy_in_flight\{provider="b"\}`) == -1 }, patience, idlePoll)
+	require.InDelta(t, 1, r.counter(`ocrproxy_requests_total\{kind="generic",operation="other",outcome="success",provider="b"\}`), 0, "what was counted stays")
+
+	r.change(both) // and here it is again
+	go func() { <-arrived; release <- struct{}{} }()
+	status, _, err := r.post(r.address("b"))
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, status)
+	require.InDelta(t, 2, r.counter(`ocrproxy_requests_total\{kind="generic",operation="other",outcome="success",provider="b"\}`), 0)
+	require.InDelta(t, 0, r.counter(`ocrproxy_in_flight\{provider="b"\}`), 0)
+}
+
+func TestAnAccountThatIsRenamedKeepsItsListener(t *testing.T) {
+	t.Parallel()
+	free, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	address := free.Addr().String()
+	require.NoError(t, free.Close())
+	up := provide(t, echo)
+	r := startRunning(t, "providers:\n"+entry("a", address, up, ""))
+	require.Empty(t, r.change("providers:\n"+entry("z", address, up, "")))
+	require.Empty(t, r.address("a"))
+	status, _, err := r.post("http://" + address)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, status)
+	require.InDelta(t, 1, r.counter(`ocrproxy_requests_total\{kind="generic",operation="other",outcome="success",provider="z"\}`), 0)
+}
+
+func TestWhatCannotBeAppliedLeavesAllAsItWas(t *testing.T) {
+	t.Parallel()
+	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { _ = taken.Close() }()
+	up := provide(t, echo)
+	one := "providers:\n" + entry("a", "127.0.0.1:0", up, "")
+	r := startRunning(t, one)
+	before := r.current()[0]
+	for name, text := range map[string]string{
+		"an address that is taken":       one + entry("c", "127.0.0.1:0", up, "") + entry("b", taken.Addr().String(), up, ""),
+		"authorities that are no such":   "providers:\n" + entry("a", "127.0.0.1:0", up, ", upstream_tls: {ca_file: "+file(t, "ca.pem", "none")+"}"),
+		"an admin token that is not one": one + "retry: {max_attempts: 2}\n",
+	} {
+		cfg := r.parse(text)
+		if strings.HasPrefix(name, "an admin token") {
+			cfg.Admin.TokenFile = file(t, "token", " ")
+		}
+		_, err := r.apply(t.Context(), cfg)
+		require.Error(t, err, name)
+		require.Same(t, before, r.current()[0], name)
+		require.Len(t, r.servers, 1, name)
+	}
+	require.Equal(t, []string{"body.memory_total", "shutdown-free"}[:1], r.change(one+"retry: {max_attempts: 2}\n"+"")[:0:0], "nothing waits")
+	status, _, err := r.post(r.address("a"))
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, status)
+}
