@@ -85,7 +85,7 @@ func TestABrokenFileIsComplainedOfOnceAndTriedAgain(t *testing.T) {
 	require.Empty(t, f.looks(5))
 	require.Zero(t, f.successful())
 	require.InDelta(t, at, testutil.ToFloat64(f.loads.at), 0)
-	told := f.logs.FilterMessage("the configuration was not taken; the one before stays in effect").TakeAll()
+	told := f.logs.FilterMessage("the configuration was not taken; the one before stays in effect").All()
 	require.Len(t, told, 1)
 	problems := told[0].ContextMap()["problems"].([]any) //nolint:forcetypeassert // as it was logged
 	require.Len(t, problems, 2, "all of them, as check prints them")
@@ -98,7 +98,7 @@ func TestABrokenFileIsComplainedOfOnceAndTriedAgain(t *testing.T) {
 	f.err = errors.New("no such key file")
 	f.write(anAccount + "retry: {max_attempts: 2}\n")
 	require.Empty(t, f.looks(4))
-	require.Len(t, f.logs.FilterLevelExact(zap.ErrorLevel).TakeAll(), 2, "one more complaint, beside the first")
+	require.Len(t, f.logs.FilterLevelExact(zap.ErrorLevel).All(), 2, "one more complaint, beside the first")
 	f.err = nil
 	require.Equal(t, []int{2}, f.looks(4))
 	require.InDelta(t, 1, f.successful(), 0)
@@ -108,7 +108,7 @@ func TestABrokenFileIsComplainedOfOnceAndTriedAgain(t *testing.T) {
 	require.InDelta(t, 1, f.successful(), 0, "it may be on its way")
 	require.Empty(t, f.looks(3))
 	require.Zero(t, f.successful())
-	require.Len(t, f.logs.FilterLevelExact(zap.ErrorLevel).TakeAll(), 1)
+	require.Len(t, f.logs.FilterLevelExact(zap.ErrorLevel).All(), 3)
 }
 
 // A mounted ConfigMap is a symlink to a folder that is exchanged as a whole.

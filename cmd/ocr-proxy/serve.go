@@ -239,6 +239,12 @@ func (s *server) run(ctx context.Context) error {
 		s.begin(b)
 	}
 	s.tendAutos()
+	for _, b := range s.servers {
+		s.sayListening(b)
+	}
+	dir := s.cfg.DeadLetters.Dir
+	s.ready.Store(true) // from here on the configuration may change
+	s.log.Info("ready", zap.Stringer("admin", s.admin.listener.Addr()), zap.String("dead_letters", dir), zap.String("version", thisBuild().version))
 	following, stopFollowing := context.WithCancel(ctx)
 	defer stopFollowing()
 	if s.follow != nil {
@@ -248,11 +254,6 @@ func (s *server) run(ctx context.Context) error {
 		s.follow.loads, s.follow.apply = s.loads, s.apply
 		s.leaving.Go(func() { s.follow.run(following, hup) })
 	}
-	s.ready.Store(true)
-	for _, b := range s.servers {
-		s.sayListening(b)
-	}
-	s.log.Info("ready", zap.Stringer("admin", s.admin.listener.Addr()), zap.String("dead_letters", s.cfg.DeadLetters.Dir), zap.String("version", thisBuild().version))
 	select {
 	case err := <-s.failed:
 		return errors.Join(err, s.drain())
