@@ -132,7 +132,7 @@ func (s *server) keepListeners(entries []config.Provider, servers []*bound) {
 		}
 	}
 	take(func(b *bound, c config.Provider) bool { return b.name == c.Name })
-	take(func(b *bound, c config.Provider) bool { return !strings.HasSuffix(c.Listen, ":0") })
+	take(func(_ *bound, c config.Provider) bool { return !strings.HasSuffix(c.Listen, ":0") })
 }
 
 // groupOf is the group of an account as it is in effect; nil: it has none.
