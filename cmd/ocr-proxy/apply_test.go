@@ -115,7 +115,12 @@ func entry(name, listen, upstream, more string) string {
 
 func TestAnOpenCircuitStaysOpenUnderOtherSettings(t *testing.T) {
 	t.Parallel()
-	bad := provide(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
+	var well atomic.Bool
+	bad := provide(t, func(w http.ResponseWriter, _ *http.Request) {
+		if !well.Load() {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	})
 	text := func(threshold, attempts int) string {
 		return fmt.Sprintf("retry: {max_attempts: %d, base_delay: 1ms}\nbreaker: {failure_threshold: %d}\nproviders:\n", attempts, threshold) + entry("a", "127.0.0.1:0", bad, "")
 	}
@@ -134,6 +139,14 @@ func TestAnOpenCircuitStaysOpenUnderOtherSettings(t *testing.T) {
 	require.Equal(t, 2, r.current()[0].Policy("other").MaxAttempts)
 	require.InDelta(t, 1, r.counter(`ocrproxy_breaker_transitions_total\{from="closed",provider="a",to="open"\}`), 0)
 	require.InDelta(t, 3, r.counter(`ocrproxy_requests_total\{kind="generic",operation="other",outcome="exhausted",provider="a"\}`), 0)
+
+	// A shorter rest counts for the circuit that is open already.
+	well.Store(true)
+	r.change(strings.Replace(text(50, 2), "breaker: {", "breaker: {reset_timeout: 10ms, ", 1))
+	require.Eventually(t, func() bool {
+		status, _, err := r.post(a)
+		return err == nil && status == http.StatusOK
+	}, patience, idlePoll)
 }
 
 // A hundred wait at one call in an hour; another rate lets them go, and nobody loses his place.
