@@ -17,18 +17,7 @@ func (c *Config) missing() []feature {
 // missing lists the features of an account that are not available yet.
 func (p Provider) missing() []feature {
 	return []feature{
-		{"mode", p.Mode == "observe"},
 		{"clients", p.Clients.TokenFile != ""},
-	}
-}
-
-// missingInherited lists the features of the sections that accounts inherit.
-func missingInherited(b Breaker, r Review) []feature {
-	return []feature{
-		{"breaker.on_sustained", b.OnSustained == "review" || b.OnSustained == "fallback"},
-		{"review.empty_text", r.EmptyText == "review"},
-		{"review.missing_pages", r.MissingPages == "review"},
-		{"review.malformed_output", r.MalformedOutput == "review"},
 	}
 }
 
@@ -40,9 +29,7 @@ func (c *checker) availability() {
 		}
 	}
 	refuse(scope{checker: c}, c.cfg.missing())
-	refuse(scope{checker: c}, missingInherited(c.cfg.Breaker, c.cfg.Review))
 	for i, p := range c.cfg.Providers {
 		refuse(c.entry(i), p.missing())
-		refuse(c.entry(i), missingInherited(p.Breaker, p.Review))
 	}
 }

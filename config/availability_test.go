@@ -9,13 +9,8 @@ import (
 
 func TestFeaturesThatAreNotAvailableYet(t *testing.T) {
 	for key, text := range map[string]string{
-		"tracing.otlp_endpoint":             "tracing: {otlp_endpoint: 'http://x:4318'}",
-		"breaker.on_sustained":              "breaker: {on_sustained: review}",
-		"review.malformed_output":           "review: {malformed_output: review}",
-		"providers[0].review.missing_pages": providers(account("review: {missing_pages: review}")),
-		"providers[0].breaker.on_sustained": providers(account("breaker: {on_sustained: fallback}")),
-		"providers[0].mode":                 providers(account("mode: observe")),
-		"providers[0].clients":              providers(account("clients: {token_file: /tokens}")),
+		"tracing.otlp_endpoint": "tracing: {otlp_endpoint: 'http://x:4318'}",
+		"providers[0].clients":  providers(account("clients: {token_file: /tokens}")),
 	} {
 		t.Run(key, func(t *testing.T) {
 			if !strings.HasPrefix(text, "providers:") {

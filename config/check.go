@@ -189,20 +189,20 @@ func (s scope) review(r Review) {
 			s.ratio("review.fields."+document+"."+name, thresholds[name])
 		}
 	}
-	for _, f := range r.silentFailures() {
-		s.oneOf("review."+f.key, f.action, "accept", "review")
+	failures := r.SilentFailures()
+	for _, key := range slices.Sorted(maps.Keys(failures)) {
+		s.oneOf("review."+key, failures[key], "accept", "review", "retry")
 	}
 }
 
-// silentFailure is a key of Review and what it says is done.
-type silentFailure struct{ key, action string }
-
-func (r Review) silentFailures() []silentFailure {
-	return []silentFailure{
-		{"empty_text", r.EmptyText},
-		{"missing_pages", r.MissingPages},
-		{"partial", r.Partial},
-		{"truncated", r.Truncated},
-		{"malformed_output", r.MalformedOutput},
+// SilentFailures are the keys for silent failures, each with what it says is done.
+func (r Review) SilentFailures() map[string]string {
+	return map[string]string{
+		"empty_text":       r.EmptyText,
+		"missing_pages":    r.MissingPages,
+		"partial":          r.Partial,
+		"truncated":        r.Truncated,
+		"malformed_output": r.MalformedOutput,
+		"url_only":         r.URLOnly,
 	}
 }

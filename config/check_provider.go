@@ -126,6 +126,7 @@ func (s scope) routes(p Provider) {
 		s.atLeast("spread."+name, p.Spread[name], 1)
 	}
 	if len(p.Fallback)+len(p.Spread) > 0 {
+		s.need(!p.Observes(), "mode", "must be enforce beside fallback and spread: an account that observes hands nothing to others")
 		s.need(p.Auth.OwnCredential(), "auth.type", "must be another type than passthrough, because fallback and spread hand requests to other accounts")
 	}
 }
@@ -137,6 +138,8 @@ func (s scope) route(key string, from Provider, name string) {
 		s.report(key, "no account has this name; names are compared with their case")
 	case s.cfg.Providers[i].Kind != from.Kind:
 		s.report(key, "must be an account of the same kind")
+	case s.cfg.Providers[i].Observes():
+		s.report(key, "that account has mode observe and would not retry, pace or break what it is handed; let it enforce, or name another")
 	case !s.cfg.Providers[i].Auth.OwnCredential():
 		s.report(key, "that account has auth type passthrough and would be sent the credential of this one; give it a credential of its own")
 	case s.cfg.Providers[i].IdempotencyHeader != from.IdempotencyHeader, s.cfg.Providers[i].IdempotencyQuoted != from.IdempotencyQuoted:

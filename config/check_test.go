@@ -320,6 +320,20 @@ func TestRoutesNeedCredentialsOfTheirOwn(t *testing.T) {
 	}, keys)
 }
 
+func TestAnAccountThatObservesIsInNoGroup(t *testing.T) {
+	other := func(more string) string {
+		return `  - {name: b, kind: vision, auth: {type: none}, listen: "127.0.0.1:8082", upstream: "https://b.example"` + more + "}"
+	}
+	accepted(t, providers(account("mode: observe")))
+	found := refused(t, providers(account("kind: vision, auth: {type: none}, mode: observe, fallback: [b]"))+other(""))
+	require.Len(t, found, 1)
+	require.Contains(t, found["providers[0].mode"], "must be enforce beside fallback and spread")
+	found = refused(t, providers(account("kind: vision, auth: {type: none}, fallback: [b], spread: {b: 1}"))+other(", mode: observe"))
+	require.Len(t, found, 2)
+	require.Contains(t, found["providers[0].fallback[0]"], "that account has mode observe")
+	require.Contains(t, found["providers[0].spread.b"], "that account has mode observe")
+}
+
 func TestValidateChecksAConfigurationBuiltInCode(t *testing.T) {
 	cfg := accepted(t, oneAccount)
 	require.NoError(t, cfg.Validate(nil))

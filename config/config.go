@@ -91,11 +91,12 @@ type Review struct {
 	Aggregate       string                        `mapstructure:"aggregate" doc:"How the confidences of words become one figure: mean, min or p10, the 10th percentile."`
 	Fields          map[string]map[string]float64 `mapstructure:"fields" doc:"Thresholds, 0 to 1, by document type (* for all) and field. Names are compared without case."`
 	Required        map[string][]string           `mapstructure:"required" doc:"Fields that must have a value, by document type (* for all). Names are compared without case."`
-	EmptyText       string                        `mapstructure:"empty_text" doc:"An answer without any text: accept or review."`
-	MissingPages    string                        `mapstructure:"missing_pages" doc:"An answer with fewer pages than the document: accept or review."`
-	Partial         string                        `mapstructure:"partial" doc:"An answer that says it is partial: accept or review."`
-	Truncated       string                        `mapstructure:"truncated" doc:"An answer cut off at the provider's output limit: accept or review."`
-	MalformedOutput string                        `mapstructure:"malformed_output" doc:"An answer whose text should be structured and is not: accept or review."`
+	EmptyText       string                        `mapstructure:"empty_text" doc:"No text, of a document that is not blank: accept, review or retry, which asks another account first."`
+	MissingPages    string                        `mapstructure:"missing_pages" doc:"Fewer pages than the document has, or than were asked for: accept, review or retry."`
+	Partial         string                        `mapstructure:"partial" doc:"An answer that says it is partial: accept, review or retry."`
+	Truncated       string                        `mapstructure:"truncated" doc:"An answer cut off at the provider's output limit: accept, review or retry."`
+	MalformedOutput string                        `mapstructure:"malformed_output" doc:"Output that was asked for as JSON and is none: accept, review or retry."`
+	URLOnly         string                        `mapstructure:"url_only" doc:"A result that is only an address to fetch it from: accept, review or retry."`
 }
 
 // Precheck refuses documents that no provider would accept before they cost anything.

@@ -47,6 +47,7 @@ func Default() *Config {
 			MissingPages:    "accept",
 			Partial:         "accept",
 			Truncated:       "accept",
+			URLOnly:         "accept",
 			MalformedOutput: "accept",
 		},
 		Precheck: Precheck{RejectBlank: true},

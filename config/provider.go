@@ -11,7 +11,7 @@ type Provider struct {
 	Upstream          string         `mapstructure:"upstream" reload:"restart" doc:"http:// or https:// address of the provider, without user, query and fragment; a base path is allowed."`
 	Auth              Auth           `mapstructure:"auth" reload:"live"`
 	ReplayAuth        Auth           `mapstructure:"replay_auth" reload:"live"`
-	Mode              string         `mapstructure:"mode" reload:"live" doc:"enforce acts; observe classifies, counts and logs what would be done and changes nothing."`
+	Mode              string         `mapstructure:"mode" reload:"live" doc:"enforce acts; observe classifies, counts and logs what would be done and changes nothing. An account that observes can neither have fallback and spread nor be named in them."`
 	Fallback          []string       `mapstructure:"fallback" reload:"live" doc:"Accounts of the same kind to ask, in this order, when this one's circuit is open, its attempts or its share of the time are used up, or its quota is. Each has its own credential. Only calls that any account can answer move, and none that may have been done already."`
 	Spread            map[string]int `mapstructure:"spread" reload:"live" doc:"Accounts of the same kind that this listener spreads over, with their weights, at least 1; itself only if it is named. Each has its own credential. Case is kept."`
 	InjectToken       string         `mapstructure:"inject_token" reload:"live" doc:"Idempotency token for job starts that have none: true (one per call), content (one per document and options) or false (none)."`
@@ -28,6 +28,9 @@ type Provider struct {
 	UpstreamTLS       UpstreamTLS    `mapstructure:"upstream_tls" reload:"live"`
 	Clients           Clients        `mapstructure:"clients" reload:"live"`
 }
+
+// Observes reports whether the account changes nothing and tells what it would do.
+func (p Provider) Observes() bool { return p.Mode == "observe" }
 
 // UpstreamURL returns the parsed upstream address. It is nil only for a Provider that Load has not checked.
 func (p Provider) UpstreamURL() *url.URL {

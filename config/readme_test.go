@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -64,24 +63,17 @@ func cells(t *testing.T, text, heading string) [][]string {
 
 func code(text string) string { return strings.Trim(text, "`") }
 
-// unavailable says for a key which of its values are refused for want of the feature: "" for all that turn it on.
-func unavailable() map[string]string {
+// unavailable are the keys whose feature is missing.
+func unavailable() map[string]bool {
 	d := Default()
-	keys := map[string]string{}
-	for _, f := range slices.Concat(d.missing(), missingInherited(d.Breaker, d.Review)) {
-		keys[f.key] = ""
+	keys := map[string]bool{}
+	for _, f := range d.missing() {
+		keys[f.key] = true
 	}
 	for _, f := range (Provider{}).missing() {
-		keys["providers[]."+f.key] = ""
+		keys["providers[]."+f.key] = true
 	}
-	keys["providers[].clients.token_file"] = ""
-	for key, values := range map[string]string{
-		"providers[].mode": "observe", "breaker.on_sustained": "review, fallback",
-	} {
-		if _, ok := keys[key]; ok {
-			keys[key] = values
-		}
-	}
+	keys["providers[].clients.token_file"] = true
 	return keys
 }
 
@@ -95,11 +87,7 @@ func settingsTable() string {
 			value = "`" + key.Default + "`"
 		}
 		doc := strings.ReplaceAll(key.Doc, "|", `\|`)
-		values, off := missing[key.Path]
-		switch {
-		case off && values != "":
-			doc += " *Not available yet: " + values + ".*"
-		case off:
+		if missing[key.Path] {
 			doc += " *Not available yet.*"
 		}
 		if key.Reload == Restart {

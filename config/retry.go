@@ -76,7 +76,7 @@ type Breaker struct {
 	HalfOpenProbes   int           `mapstructure:"half_open_probes" doc:"Probes at one time, all of which must succeed. At least 1."`
 	OnOpen           string        `mapstructure:"on_open" doc:"reject dead-letters at once; wait holds the request in the queue while its budget allows."`
 	OnThrottle       string        `mapstructure:"on_throttle" doc:"pause holds the account's operation and lets it go on at the pace of its queue; trip counts throttles as failures."`
-	OnSustained      string        `mapstructure:"on_sustained" doc:"When open longer than two reset timeouts: alert, review or fallback."`
+	OnSustained      string        `mapstructure:"on_sustained" doc:"When open longer than two reset timeouts: alert tells people; review leaves the refused documents to them; fallback asks the accounts of fallback for an open circuit only from then on."`
 	FatalRatio       float64       `mapstructure:"fatal_ratio" doc:"Share of permanent answers in the window that opens it too, 0 to 1. 0: off."`
 	AuthThreshold    int           `mapstructure:"auth_threshold" doc:"Consecutive auth answers that hold the account instead of burying every document. 0: off."`
 }

@@ -19,6 +19,9 @@ func (c *Config) Warnings() []Problem {
 				"use type sigv4, with which the proxy signs, unless the workers sign for the upstream's host")
 		}
 		s.ownPaths(p)
+		if p.Breaker.OnSustained == "fallback" && len(p.Fallback) == 0 {
+			s.report("breaker.on_sustained", "fallback has no account to fall back to here; name some under fallback, or leave it at alert")
+		}
 	}
 	found.explain(c, nil)
 	return found

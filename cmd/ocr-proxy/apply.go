@@ -234,7 +234,9 @@ func (s *server) tendAutos() {
 	settings := s.cfg.DeadLetters.AutoReplay
 	if settings.Enabled {
 		for _, c := range s.cfg.Providers {
-			wanted[c.Name] = c
+			if !c.Observes() {
+				wanted[c.Name] = c
+			}
 		}
 	}
 	before := map[string]<-chan struct{}{}

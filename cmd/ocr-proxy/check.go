@@ -43,6 +43,11 @@ func sayChecked(w io.Writer, cfg *config.Config) error {
 	for _, warning := range cfg.Warnings() {
 		fmt.Fprintf(&b, "warning: %s: %s\n", warning.Key, warning.Message)
 	}
+	for _, p := range cfg.Providers {
+		if p.Observes() {
+			fmt.Fprintf(&b, "observe: %s changes nothing: calls pass once, as they come, and the proxy only tells what it would have done\n", p.Name)
+		}
+	}
 	noun := "accounts"
 	if len(cfg.Providers) == 1 {
 		noun = "account"

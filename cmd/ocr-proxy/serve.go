@@ -278,7 +278,7 @@ func (s *server) begin(b *bound) {
 func (s *server) sayListening(b *bound) {
 	a := b.account.Load()
 	s.log.Info("listening", zap.String("provider", a.Name), zap.String("kind", a.Provider.Name),
-		zap.Stringer("listen", b.listener.Addr()), zap.String("upstream", a.Upstream.Redacted()))
+		zap.Stringer("listen", b.listener.Addr()), zap.String("upstream", a.Upstream.Redacted()), zap.Bool("observes", a.Observe != nil))
 }
 
 func (b *bound) serve() error {

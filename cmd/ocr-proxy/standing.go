@@ -28,12 +28,20 @@ type standing struct {
 	recovered chan struct{} // told when its circuits have closed; what is not heard at once is heard later, once
 }
 
-// standingKey tells accounts apart: another provider behind the same name is another account.
-type standingKey struct{ name, kind, upstream string }
+// standingKey tells accounts apart: another provider behind the same name is another account, and what an account found that only observed is not
+// what it goes by when it acts.
+type standingKey struct {
+	name, kind, upstream string
+	observes             bool
+}
+
+func keyOf(c config.Provider) standingKey {
+	return standingKey{c.Name, c.Kind, c.Upstream, c.Observes()}
+}
 
 // of is what an account that was wired has beside its settings.
 func (s *shared) of(c config.Provider) *standing {
-	return s.standing[standingKey{c.Name, c.Kind, c.Upstream}]
+	return s.standing[keyOf(c)]
 }
 
 // tune has an account that stands already go by other settings. Those who wait are told.

@@ -27,7 +27,7 @@ func (s *server) states() []admin.Account {
 		}
 		open, limit := a.Permits.Open()
 		all = append(all, admin.Account{
-			Name: a.Name, Kind: a.Provider.Name, Upstream: a.Upstream.Redacted(), InFlight: a.Purse.InProgress(),
+			Name: a.Name, Kind: a.Provider.Name, Upstream: a.Upstream.Redacted(), Observes: a.Observe != nil, InFlight: a.Purse.InProgress(),
 			Breaker: admin.Breaker{State: circuit.State.String(), Reason: string(circuit.Reason), OpenSeconds: circuit.OpenFor.Seconds()},
 			Paused:  paused, Queue: waiting, Jobs: admin.Jobs{Open: open, Limit: limit}, LastHour: lastHour(a.Watch.Hour()), Minutes: a.Watch.Minutes(),
 		})

@@ -115,7 +115,7 @@ func (s *shared) account(ctx context.Context, c config.Provider) (*proxy.Account
 		Name: c.Name, Provider: kind, Upstream: c.UpstreamURL(),
 		Policy: func(operation string) proxy.Policy { return policies[operation] },
 		Rules:  rules, Injection: injection(c.InjectToken), Scrutiny: scrutiny(c.Review), RepairPages: c.RepairPages, Precheck: prechecked(c.Precheck), Idempotency: proxy.Idempotency{Header: c.IdempotencyHeader, Bare: !c.IdempotencyQuoted}, Credential: own, ReplayCredential: replaySecret, Self: selfAddress(c), Letters: s.openLetters(c.Name),
-		Breakers: st.breakers, HoldOpen: holds(c), Queues: st.queues, Permits: st.permits, Adaptive: learns(c), TripOnThrottle: trips(c), Purse: st.purse,
+		Observe: s.observer(c), Breakers: st.breakers, HoldOpen: holds(c), Queues: st.queues, Permits: st.permits, Adaptive: learns(c), TripOnThrottle: trips(c), OnSustained: sustained(c.Breaker), Purse: st.purse,
 		Calls: s.calls, Jobs: s.jobs, Transport: out.plain, GRPCTransport: out.grpc, Bodies: s.bodies, MaxBody: s.maxBody, CopyBuffers: s.copies, Sink: s.sink, Version: s.version,
 		Metrics: st.metrics, Watch: st.watch, Log: s.log, ErrorLog: log.New(io.Discard, "", 0), Ending: s.ending, Seed: s.seed,
 	}, nil
@@ -123,17 +123,21 @@ func (s *shared) account(ctx context.Context, c config.Provider) (*proxy.Account
 
 // stand gives what an account has beside its settings: that of before where it is the same account, else made anew.
 func (s *shared) stand(c config.Provider, kind *provider.Provider, scopes []string) *standing {
-	key := standingKey{c.Name, c.Kind, c.Upstream}
+	key := keyOf(c)
 	if st := s.standing[key]; st != nil {
 		return st
 	}
 	st := &standing{purse: new(retry.Purse), recovered: make(chan struct{}, 1)}
-	watched := watch.New(watch.Options{Name: c.Name, Kind: c.Kind, Emitter: s.tell, Log: s.log, Metrics: s.watches})
+	tell := s.tell
+	if c.Observes() {
+		tell = new(announcer) // nobody is called about what is only looked at
+	}
+	watched := watch.New(watch.Options{Name: c.Name, Kind: c.Kind, Emitter: tell, Log: s.log, Metrics: s.watches})
 	var (
 		breakers *breaker.Group
 		queues   *pace.Queues
 	)
-	breakers = breaker.NewGroup(c.Name, breakerSettings(c), maxCredentials, breakerObserver(c, s.log, s.tell, func() {
+	breakers = breaker.NewGroup(c.Name, breakerSettings(c), maxCredentials, breakerObserver(c, s.log, tell, func() {
 		queues.CircuitChanged()
 		state := breakers.Snapshot().State
 		watched.Turn(circuitOf(state))
@@ -153,13 +157,23 @@ func (s *shared) stand(c config.Provider, kind *provider.Provider, scopes []stri
 		}
 		return passing()
 	}, permits)
-	s.together(c, breakers, queues, permits)
+	if !c.Observes() { // what would be must not reach the proxies that act
+		s.together(c, breakers, queues, permits)
+	}
 	s.breakers.Add(breakers)
 	s.queues.Add(queues)
 	st.breakers, st.queues, st.permits, st.watch = breakers, queues, permits, watched
 	st.metrics = s.requests.Account(c.Name, c.Kind, st.purse)
 	s.standing[key] = st
 	return st
+}
+
+// observer is what an account that observes has of its own; nil: it acts.
+func (s *shared) observer(c config.Provider) *proxy.Observer {
+	if !c.Observes() {
+		return nil
+	}
+	return proxy.NewObserver(s.requests, c.Name)
 }
 
 // group tells each account, before it serves, which others its calls may go to. The accounts are those of the entries, in their order.
@@ -205,6 +219,17 @@ func holds(c config.Provider) bool { return c.Breaker.OnOpen == "wait" }
 
 // trips reports whether throttles count as failures of the account.
 func trips(c config.Provider) bool { return c.Breaker.OnThrottle == "trip" }
+
+// sustained says what follows from an outage that lasts.
+func sustained(c config.Breaker) proxy.OnSustained {
+	switch c.OnSustained {
+	case "review":
+		return proxy.ToPeople
+	case "fallback":
+		return proxy.FallBack
+	}
+	return proxy.Alert
+}
 
 // learns reports whether the account's queues learn their rate from throttles. A rate that is fixed is not learned, and a throttle that is a
 // failure says nothing about a rate.
@@ -254,12 +279,14 @@ func policy(c config.Retry) proxy.Policy {
 }
 
 func scrutiny(c config.Review) proxy.Scrutiny {
-	s := proxy.Scrutiny{Threshold: c.Threshold, Fields: c.Fields, Required: map[string][]string{}}
-	if c.Partial == "review" {
-		s.Signs = append(s.Signs, provider.Partial)
-	}
-	if c.Truncated == "review" {
-		s.Signs = append(s.Signs, provider.Truncated)
+	s := proxy.Scrutiny{Threshold: c.Threshold, Fields: c.Fields, Required: map[string][]string{}, Actions: map[string]proxy.Action{}}
+	for sign, action := range c.SilentFailures() {
+		switch action {
+		case "review":
+			s.Actions[sign] = proxy.LookAt
+		case "retry":
+			s.Actions[sign] = proxy.Elsewhere
+		}
 	}
 	for kind, names := range c.Required {
 		for _, name := range names {
@@ -325,6 +352,9 @@ func circuitOf(s breaker.State) watch.Circuit {
 // circuit has been open all along.
 func breakerObserver(c config.Provider, log *zap.Logger, tell *announcer, turned func()) breaker.Observer {
 	log = log.With(zap.String("provider", c.Name))
+	if c.Observes() {
+		log = log.With(zap.Bool("observed", true)) // it says what would be: nothing is refused
+	}
 	announce := func(event string, reason breaker.Reason, since time.Time) {
 		_ = tell.Emit(event, time.Now(), circuit{Account: c.Name, Kind: c.Kind, Reason: reason, Since: since.UTC()}) // a loss has been logged
 	}

@@ -125,7 +125,7 @@ providers:
 	require.Equal(t, proxy.Scrutiny{
 		Threshold: 0.7, Aggregate: proxy.ByP10, Fields: map[string]map[string]float64{"expense": {"total": 0.9}},
 		Required: map[string][]string{proxy.AnyType: {"total"}, "identity": {"first_name"}},
-		Signs:    []string{provider.Partial, provider.Truncated},
+		Actions:  map[string]proxy.Action{provider.Partial: proxy.LookAt, provider.Truncated: proxy.LookAt},
 	}, one.Scrutiny)
 
 	require.Equal(t, 5, two.Policy(provider.Other).MaxAttempts)

@@ -28,6 +28,7 @@ type Account struct {
 	Name     string             `json:"name"`
 	Kind     string             `json:"kind"`
 	Upstream string             `json:"upstream"`
+	Observes bool               `json:"observes"` // it changes nothing, and what is said of it is what would be
 	InFlight int64              `json:"in_flight"`
 	Breaker  Breaker            `json:"breaker"`
 	Paused   map[string]float64 `json:"paused_seconds"` // by operation; empty when nothing is paused

@@ -100,7 +100,7 @@ func TestAccounts(t *testing.T) {
 	require.Equal(t, http.StatusOK, w.Code)
 	require.Equal(t, "application/json", w.Header().Get("Content-Type"))
 	require.Equal(t, "no-store", w.Header().Get("Cache-Control"))
-	require.JSONEq(t, `{"providers":[{"name":"acct","kind":"textract","upstream":"https://up.example","in_flight":2,
+	require.JSONEq(t, `{"providers":[{"name":"acct","kind":"textract","upstream":"https://up.example","observes":false,"in_flight":2,
 		"breaker":{"state":"open","reason":"failures","open_seconds":1.5},"paused_seconds":{"op":3},
 		"queue":{"op":{"waiting":{"high":3,"normal":8,"low":1},"in_flight":2,"rate":21.7,"learned":true,"paused_seconds":3,"held":true,"oldest_wait_seconds":4.2}},"jobs":{"open":4,"limit":8},"last_hour":{"requests":0,"dead_lettered":0,"attempts":{"throttle":2}}}]}`, w.Body.String())
 }

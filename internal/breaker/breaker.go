@@ -94,6 +94,13 @@ func (b *Breaker) Wait() time.Duration {
 	return b.wait(time.Now(), false)
 }
 
+// Sustained reports whether the outage lasts: the breaker has not been closed for more than twice its ResetTimeout.
+func (b *Breaker) Sustained() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.state != Closed && time.Since(b.since) > 2*b.settings.ResetTimeout
+}
+
 // Held reports whether the breaker is not closed, and how long it takes until an
 // Acquire that is waiting could succeed. Like Wait it changes nothing.
 func (b *Breaker) Held() (wait time.Duration, held bool) {

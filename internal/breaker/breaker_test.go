@@ -348,3 +348,22 @@ func TestOpenErrorText(t *testing.T) {
 	e := &OpenError{State: HalfOpen, Reason: ReasonAuth, Wait: 1500 * time.Millisecond}
 	require.EqualError(t, e, "circuit breaker is half_open (auth), try again in 1.5s")
 }
+
+func TestAnOutageLastsFromTwoResetTimeoutsOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New(Settings{FailureThreshold: 1, ResetTimeout: time.Minute, HalfOpenProbes: 1}, Observer{})
+		require.False(t, b.Sustained())
+		p, err := b.Acquire(nil, false)
+		require.NoError(t, err)
+		p.Done(Failure)
+		time.Sleep(2 * time.Minute)
+		require.False(t, b.Sustained())
+		time.Sleep(time.Nanosecond)
+		require.True(t, b.Sustained(), "whether somebody has tried it or not")
+		p, err = b.Acquire(nil, false)
+		require.NoError(t, err)
+		require.True(t, b.Sustained())
+		p.Done(Success)
+		require.False(t, b.Sustained())
+	})
+}

@@ -105,8 +105,8 @@ type Done struct {
 	RequestFingerprint, DocumentID, IdempotencyKey, Tenant string
 	// Started says that a job has been started and nothing been read: a letter about an earlier job that failed waits for the end of this one.
 	Started bool
-	// Outcome is that of the letters that are resolved; "": any.
-	Outcome string
+	// Class is the failure class of the letters that are resolved; "": any.
+	Class string
 }
 
 // Resolve resolves the letters about one request, which are those that a new
@@ -149,5 +149,5 @@ func (o *OpenLetters) Resolve(ctx context.Context, d Done, r Resolution) (ids []
 // isAbout tells whether an open letter is about the request of that key, and not about its job where that does not count.
 func (s *Store) isAbout(id string, key hashKey, d Done) bool {
 	e, _, err := readEnvelope(s.path(StatusOpen, fileName(id)))
-	return err == nil && keyOf(e) == key && (!d.Started || e.Job == nil) && (d.Outcome == "" || e.Outcome == d.Outcome)
+	return err == nil && keyOf(e) == key && (!d.Started || e.Job == nil) && (d.Class == "" || e.FailureClass == d.Class)
 }

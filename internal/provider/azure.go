@@ -34,9 +34,17 @@ func azure() *Provider {
 			"error.innererror.code", "error.innererror.message", "error.innererror.innererror.code", "error.innererror.innererror.message",
 			"analyzeResult.errors[].code", "analyzeResult.errors[].message", "result.details[].error.code", "result.details[].error.message",
 		},
-		Judge:                azureJudge,
-		Words:                azureScores(),
-		Documents:            azureDocuments(),
+		Judge:     azureJudge,
+		Words:     azureScores(),
+		Documents: azureDocuments(),
+		Result: &Result{
+			Operations: []string{"getAnalyzeResult"},
+			Text:       []string{"analyzeResult.content", "analyzeResult.readResults[].lines[].text"},
+			Pages:      []string{"analyzeResult.pages[]{}", "analyzeResult.readResults[]{}"},
+			SomePages:  azureSelects,
+			Watch:      []string{"status"},
+			Whole:      func(v jsonstream.Found) bool { return strings.EqualFold(v.String("status"), "succeeded") },
+		},
 		Jobs:                 azureJobs(),
 		Pages:                azurePages(),
 		Table:                azureTable(),
@@ -69,18 +77,20 @@ func azureDocuments() *Documents {
 
 // azureChecks are the limits of the paid tier: the free one's cannot be told from a request. A document of which some pages are asked for may be
 // longer.
+// azureSelects reports whether a call asks for some pages only.
+func azureSelects(rawQuery string, _ io.Reader) bool {
+	query, err := url.ParseQuery(rawQuery)
+	return err != nil || query.Has("pages")
+}
+
 func azureChecks() map[string]Checks {
 	const most, pages = 500 << 20, 2000
-	selects := func(rawQuery string, _ io.Reader) bool {
-		query, err := url.ParseQuery(rawQuery)
-		return err != nil || query.Has("pages")
-	}
-	analyze := Checks{Itself: true, Selects: selects, Limits: precheck.Limits{Bytes: most, Pages: pages, Types: []precheck.Type{
+	analyze := Checks{Itself: true, Selects: azureSelects, Limits: precheck.Limits{Bytes: most, Pages: pages, Types: []precheck.Type{
 		precheck.PDF, precheck.JPEG, precheck.PNG, precheck.TIFF, precheck.BMP, precheck.HEIF, precheck.HTML, precheck.DOCX, precheck.XLSX, precheck.PPTX,
 	}}}
 	return map[string]Checks{
 		"analyze": analyze, "classify": analyze,
-		"read":         {Itself: true, Selects: selects, Limits: precheck.Limits{Bytes: most, Pages: pages, LeastSide: 50, MostSide: 10_000}},
+		"read":         {Itself: true, Selects: azureSelects, Limits: precheck.Limits{Bytes: most, Pages: pages, LeastSide: 50, MostSide: 10_000}},
 		"analyzeImage": {Itself: true},
 		"ocr":          {Itself: true},
 	}

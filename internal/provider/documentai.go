@@ -3,6 +3,7 @@ package provider
 import (
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/ocr-proxy/ocr-proxy/internal/classify"
@@ -42,9 +43,16 @@ func documentai() *Provider {
 			"document.error.code", "document.error.message", "humanReviewStatus.state", "humanReviewStatus.stateMessage",
 			"metadata.@type", "metadata.state", "metadata.stateMessage",
 			"metadata.individualProcessStatuses[].status.code", "metadata.individualProcessStatuses[].status.message"),
-		Judge:      documentaiJudge,
-		Words:      &Words{At: []string{"document.pages[].tokens[]"}, Score: "layout.confidence", Most: 1, DropsZero: true},
-		Documents:  documentaiDocuments(),
+		Judge:     documentaiJudge,
+		Words:     &Words{At: []string{"document.pages[].tokens[]"}, Score: "layout.confidence", Most: 1, DropsZero: true},
+		Documents: documentaiDocuments(),
+		Result: &Result{
+			Operations: []string{"process"},
+			Text:       []string{"document.text", "document.entities[].mentionText"},
+			Pages:      []string{"document.pages[]{}"},
+			Asked:      documentaiWantsText,
+			SomePages:  func(_ string, body io.Reader) bool { return documentaiCharged("process", body) > 0 },
+		},
 		Charged:    documentaiCharged,
 		QuotaPages: 30,
 		Jobs:       documentaiJobs(),
@@ -146,3 +154,16 @@ func documentaiBatch(v jsonstream.Found) (classify.Fault, bool) {
 		Job: true,
 	}, true
 }
+
+// documentaiWantsText reports whether the text of the document is part of what a call asks for. With a mask of fields it may not be.
+func documentaiWantsText(request io.Reader) bool {
+	found, err := jsonstream.Pick(request, []string{"fieldMask", "field_mask"}, maxMask)
+	if err != nil {
+		return false
+	}
+	mask := found.String("fieldMask") + found.String("field_mask")
+	return mask == "" || slices.Contains(strings.Split(mask, ","), "text")
+}
+
+// maxMask bounds the mask of fields that is looked at, in bytes.
+const maxMask = 4096

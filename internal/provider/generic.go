@@ -23,6 +23,8 @@ func generic() *Provider {
 			Refs:   []string{"url", "document_url", "image_url"},
 			Form:   []string{"base64Image"}, FormRefs: []string{"url"},
 		},
+		// Of several engines, those that give large results as addresses.
+		Signs: []Sign{{Path: "result.type", Values: []string{"url"}, Means: URLOnly}},
 		// An empty field may be one that is left out, and another may hold the password.
 		Checks:           map[string]Checks{Other: {Itself: true, Unsure: []precheck.Check{precheck.Empty, precheck.Encrypted}}},
 		Fault:            genericFault,

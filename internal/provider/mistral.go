@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"io"
 	"net/http"
 
 	"github.com/ocr-proxy/ocr-proxy/internal/classify"
@@ -31,9 +32,23 @@ func mistral() *Provider {
 			"object", "message", "type", "code", "error", "error.message", "error.type", "error.code",
 			"status", "failed_requests", "errors[].message",
 		},
-		Judge:     mistralJudge,
-		Signs:     []Sign{{Path: "choices[].finish_reason", Values: []string{"length", "model_length"}, Means: Truncated}},
-		Words:     &Words{At: []string{"pages[].confidence_scores.word_confidence_scores[]"}, Score: "confidence", Most: 1}, // only when asked for
+		Judge: mistralJudge,
+		Signs: []Sign{{Path: "choices[].finish_reason", Values: []string{"length", "model_length"}, Means: Truncated}},
+		Words: &Words{At: []string{"pages[].confidence_scores.word_confidence_scores[]"}, Score: "confidence", Most: 1}, // only when asked for
+		Result: &Result{
+			Operations: []string{"ocr", "chat.completions"},
+			Text:       []string{"pages[].markdown", "choices[].message.content", "choices[].message.content[].text", "choices[].message.tool_calls[].function.arguments"},
+			Pages:      []string{"pages[]{}"},
+			SomePages: func(_ string, body io.Reader) bool {
+				found, err := jsonstream.Pick(body, []string{"pages", "pages[]"}, maxWord)
+				return err != nil || found.Has("pages[]") || found.Has("pages") && found["pages"][0].Type != jsonstream.Null
+			},
+		},
+		Structured: &Structured{Asked: []StructuredOutput{
+			chatOutput(),
+			{Path: "document_annotation_format.type", Words: []string{"json_object", "json_schema"}, Outputs: []string{"document_annotation"}},
+			{Path: "bbox_annotation_format.type", Words: []string{"json_object", "json_schema"}, Outputs: []string{"pages[].images[].image_annotation"}},
+		}},
 		Charged:   mistralCharged,
 		Jobs:      mistralJobs(),
 		Pages:     mistralPages(),

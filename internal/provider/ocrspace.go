@@ -30,6 +30,7 @@ func ocrspace() *Provider {
 			"ParsedResults[].FileParseExitCode", "ParsedResults[].ErrorMessage",
 		},
 		Judge:       ocrspaceJudge,
+		Result:      &Result{Operations: []string{"parseImage", "parseImageUrl"}, Text: []string{"ParsedResults[].ParsedText"}, Pages: []string{"ParsedResults[]{}"}},
 		Signs:       []Sign{{Path: "OCRExitCode", Values: []string{"2"}, Means: Partial}},
 		Table:       ocrspaceTable(),
 		Problem:     ocrspaceProblem,

@@ -31,6 +31,19 @@ func openai() *Provider {
 			{Path: "choices[].finish_reason", Values: []string{"length"}, Means: Truncated},
 			{Path: "incomplete_details.reason", Values: []string{"max_output_tokens"}, Means: Truncated},
 		},
+		Result: &Result{
+			Operations: []string{"chat.completions", "responses"},
+			Text: []string{ // what a tool is called with is an answer, too
+				"choices[].message.content", "choices[].message.content[].text", "choices[].message.tool_calls[].function.arguments",
+				"output[].content[].text", "output[].arguments",
+			},
+			Watch: []string{"status"},
+			Whole: func(v jsonstream.Found) bool { return !v.Has("status") || v.String("status") == "completed" },
+		},
+		Structured: &Structured{Asked: []StructuredOutput{
+			chatOutput(),
+			{Path: "text.format.type", Words: []string{"json_object", "json_schema"}, Outputs: []string{"output[].content[].text"}},
+		}},
 		Table:            openaiTable(),
 		Problem:          genericProblem,
 		RequestID:        []string{"X-Request-Id"},

@@ -98,6 +98,10 @@ type Provider struct {
 	Documents *Documents
 	// Signs are how good answers say that they are not all that was asked for.
 	Signs []Sign
+	// Result says where good answers hold what was read of the whole document; nil: nothing is known.
+	Result *Result
+	// Structured says how calls ask for output that is JSON; nil: none does.
+	Structured *Structured
 	// Batch says how a call about several items is made again for some of them; nil: no call is.
 	Batch *Batch
 	// Pages says how a call is made again for some pages of its document; nil: no call is.

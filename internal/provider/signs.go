@@ -8,7 +8,7 @@ type Sign struct {
 	Path string
 	// Values are the words that say so.
 	Values []string
-	// Means is what they mean: Partial or Truncated.
+	// Means is what they mean: Partial, Truncated or URLOnly.
 	Means string
 }
 
@@ -16,6 +16,7 @@ type Sign struct {
 const (
 	Partial   = "partial"   // some of the document could not be read
 	Truncated = "truncated" // the output ended at its limit
+	URLOnly   = "url_only"  // the result lies at an address of which the proxy sees nothing
 )
 
 // Sign is what a value of a good answer means; "": nothing.

@@ -41,12 +41,20 @@ func textract() *Provider {
 		},
 		Words:     textractScores(),
 		Documents: textractDocuments(),
-		Signs:     []Sign{{Path: "JobStatus", Values: []string{"PARTIAL_SUCCESS"}, Means: Partial}},
-		Charged:   textractCharged,
-		Jobs:      textractJobs(),
-		Table:     awsTable(),
-		Problem:   awsProblem,
-		CallID:    "Amz-Sdk-Invocation-Id",
+		Result: &Result{
+			Operations: []string{"DetectDocumentText", "AnalyzeDocument", "GetDocumentTextDetection", "GetDocumentAnalysis"},
+			Text:       []string{"Blocks[].Text"},
+			Watch:      []string{"JobStatus", "NextToken"},
+			Whole: func(v jsonstream.Found) bool { // of a job's result, the first part may be an empty one of several
+				return v.String("NextToken") == "" && (!v.Has("JobStatus") || v.String("JobStatus") == "SUCCEEDED")
+			},
+		},
+		Signs:   []Sign{{Path: "JobStatus", Values: []string{"PARTIAL_SUCCESS"}, Means: Partial}},
+		Charged: textractCharged,
+		Jobs:    textractJobs(),
+		Table:   awsTable(),
+		Problem: awsProblem,
+		CallID:  "Amz-Sdk-Invocation-Id",
 		Again: func(h http.Header) bool { // attempt=2; max=3
 			request := h.Get("Amz-Sdk-Request")
 			return strings.Contains(request, "attempt=") && !strings.Contains(request+";", "attempt=1;")

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"io"
 	"net/http"
 	"slices"
 
@@ -34,8 +35,16 @@ func vision() *Provider {
 		Watch: append(googleOperationPaths(),
 			"responses[].error.code", "responses[].error.message", "responses[].fullTextAnnotation.text",
 			"responses[].responses[].error.code", "responses[].responses[].error.message", "responses[].responses[].context.pageNumber"),
-		Judge:       visionJudge,
-		Words:       visionScores(),
+		Judge: visionJudge,
+		Words: visionScores(),
+		Result: &Result{
+			Operations: []string{"images:annotate", "files:annotate"},
+			Text: []string{
+				"responses[].fullTextAnnotation.text", "responses[].textAnnotations[].description",
+				"responses[].responses[].fullTextAnnotation.text",
+			},
+			Asked: visionWantsText,
+		},
 		Batch:       visionBatch(),
 		Charged:     visionCharged,
 		Jobs:        visionJobs(),
@@ -150,4 +159,16 @@ func hasGood(failed map[item]bool, marks []jsonstream.Value) bool {
 		}
 	}
 	return slices.ContainsFunc(marks, func(m jsonstream.Value) bool { return !failed[itemOf(m)] })
+}
+
+// visionWantsText reports whether a call asks for text, for every image or file.
+func visionWantsText(request io.Reader) bool {
+	asked, text := map[int]bool{}, map[int]bool{}
+	err := jsonstream.Each(request, []string{"requests[].features[].type"}, maxWord, func(_ string, v jsonstream.Value) {
+		asked[v.Index[0]] = true
+		if v.Text == "TEXT_DETECTION" || v.Text == "DOCUMENT_TEXT_DETECTION" {
+			text[v.Index[0]] = true
+		}
+	})
+	return err == nil && len(text) > 0 && len(text) == len(asked)
 }

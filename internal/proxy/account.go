@@ -87,6 +87,8 @@ type Account struct {
 	Policy    func(operation string) Policy
 	Rules     classify.Table // the operator's, before the provider's
 	Injection Injection
+	// OnSustained says what follows from an outage that lasts, beside that people are told.
+	OnSustained OnSustained
 	// Scrutiny says which good answers a person should look at.
 	Scrutiny Scrutiny
 	// RepairPages asks once more for pages that an answer lacks, where the kind can say which.
@@ -100,6 +102,9 @@ type Account struct {
 	ReplayCredential *credential.Credential
 	// Self is scheme, host and port of the listener, under which the result of a replay says where a job is polled; "": as the provider says.
 	Self string
+
+	// Observe makes the account change nothing and tell what it would do; nil: it acts.
+	Observe *Observer
 
 	Breakers       *breaker.Group
 	HoldOpen       bool // wait for an open circuit to close, within the budget, instead of refusing
@@ -137,3 +142,13 @@ type Account struct {
 
 	fields fieldPool
 }
+
+// OnSustained is what follows when a circuit has been open for more than two reset timeouts.
+type OnSustained uint8
+
+// The consequences, as the key breaker.on_sustained names them.
+const (
+	Alert    OnSustained = iota // people are told; accounts to fall back to are asked as soon as a circuit is open
+	ToPeople                    // documents that the circuit refuses are for people: nobody sends them again by himself
+	FallBack                    // accounts to fall back to are asked for an open circuit only from then on
+)

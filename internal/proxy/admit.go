@@ -36,6 +36,8 @@ type instructions struct {
 }
 
 const (
+	badTarget = "this listener stands for one provider: send a path such as /v1/ocr, neither a whole URL nor CONNECT"
+
 	instructionPrefix = "Ocr-Proxy-"
 	maxInstruction    = 256 // bytes
 	// lingerTime bounds the reading of a body that was refused before it came.
@@ -48,7 +50,7 @@ func (x *exchange) admit() *refusal {
 	if r.Method == http.MethodConnect || !strings.HasPrefix(r.RequestURI, "/") {
 		return &refusal{
 			status: http.StatusBadRequest, reason: "bad_target",
-			message: "this listener stands for one provider: send a path such as /v1/ocr, neither a whole URL nor CONNECT",
+			message: badTarget,
 		}
 	}
 	if r.Header.Get("Upgrade") != "" && hasToken(r.Header["Connection"], "upgrade") {
@@ -69,6 +71,7 @@ func (x *exchange) admit() *refusal {
 		a.Log.Debug("headers that this version does not know were taken out of a request", zap.String("provider", a.Name), zap.Strings("headers", ask.unknown))
 	}
 	x.op = x.operation()
+	x.op.Judged = x.op.Judged || a.Scrutiny.Actions[provider.URLOnly] != Accept && len(a.Provider.Signs) > 0
 	x.policy = a.Policy(x.op.Name)
 	x.policy.Total = x.limit(x.policy.Total)
 	x.total = x.policy.Total

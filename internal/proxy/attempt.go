@@ -111,6 +111,9 @@ func (x *exchange) judge(seen classify.Attempt, told *answer) classify.Verdict {
 		return classify.Decide(seen, classify.Fault{}, nil, nil)
 	}
 	v := verdict(x.account.Provider, x.account.Rules, seen, told.insight, time.Now())
+	if v.Class == classify.Success && told.sign == "" && x.account.Scrutiny.acts() {
+		told.sign = x.silent(told)
+	}
 	return x.account.Scrutiny.review(v, told.insight)
 }
 
@@ -206,6 +209,8 @@ func (x *exchange) open() (io.ReadCloser, int64) {
 // size is the number of bytes that go out.
 func (x *exchange) size() int64 {
 	switch {
+	case x.observed != nil:
+		return x.observed.sized.Load()
 	case x.replaced != nil:
 		return int64(len(x.replaced))
 	case x.body != nil:

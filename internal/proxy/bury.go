@@ -66,7 +66,7 @@ func (x *exchange) envelope(secrets *scrub.Values) (*dlq.Envelope, io.ReadCloser
 	}
 	last := x.lastAttempt()
 	e := &dlq.Envelope{
-		Outcome:            string(x.outcome),
+		Outcome:            string(x.letterOutcome()),
 		DocumentID:         cmp.Or(x.ask.documentID, keys.Idempotency),
 		IdempotencyKey:     keys.Idempotency,
 		RequestFingerprint: keys.Fingerprint,
@@ -104,6 +104,14 @@ func (x *exchange) envelope(secrets *scrub.Values) (*dlq.Envelope, io.ReadCloser
 		e.FirstAttemptAt = x.history[0].started
 	}
 	return e, x.aboutJob(e, body), nil
+}
+
+// letterOutcome is the outcome that the letter has: that of the request, unless the operator wants people to have the documents of an outage that lasts.
+func (x *exchange) letterOutcome() Outcome {
+	if x.outcome == CircuitOpen && x.listener.OnSustained == ToPeople && x.circuit.sustained() {
+		return Review
+	}
+	return x.outcome
 }
 
 // request is what a replay needs: the call without whatever proved who made it, and its body.

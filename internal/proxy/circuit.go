@@ -68,6 +68,11 @@ func (c *circuit) wait() time.Duration {
 	return wait
 }
 
+// sustained reports whether the request meets an outage that lasts.
+func (c *circuit) sustained() bool {
+	return c.account.Sustained() || c.credential != nil && c.credential.Sustained()
+}
+
 // acquire asks to make one attempt. The error is a *breaker.OpenError; changed is closed when asking again may help.
 func (c *circuit) acquire(p *permit, holding bool) (changed <-chan struct{}, err error) {
 	changed = c.account.Changed()

@@ -57,6 +57,7 @@ type exchange struct {
 	shared *calls.Answer // this request's share of an answer; nil: it has one of its own
 
 	hopeless classify.Verdict // on the document, of a call that was refused for it
+	observed *observation     // nil: the account acts
 
 	history []attempt
 	only    [1]attempt // where the usual history has its place
@@ -188,14 +189,8 @@ func (x *exchange) next(n int, v classify.Verdict) (pause, retry.Stop) {
 		return pause{source: fromNone}, retry.Continue // there is nothing to wait for
 	}
 	own := n - x.elsewhere // each account has attempts of its own
-	tries := x.policy.MaxAttempts
-	switch {
-	case v.Class == classify.Unknown:
-		tries = min(tries, 1+x.policy.UnknownRetries)
-		if own >= tries {
-			return pause{}, retry.Final
-		}
-	case !v.Class.Retryable():
+	tries := x.policy.tries(v.Class)
+	if own >= tries && !v.Class.Retryable() {
 		return pause{}, retry.Final
 	}
 	if !x.repeatable(x.lastAttempt()) {
@@ -243,6 +238,17 @@ func (x *exchange) next(n int, v classify.Verdict) (pause, retry.Stop) {
 		next.crowded = next.over == nil
 	}
 	return next, retry.Continue
+}
+
+// tries is how many attempts a call may have whose last one had that class.
+func (p Policy) tries(c classify.Class) int {
+	switch {
+	case c == classify.Unknown:
+		return min(p.MaxAttempts, 1+p.UnknownRetries)
+	case c.Retryable():
+		return p.MaxAttempts
+	}
+	return 1
 }
 
 // repeatable reports whether making the call again cannot do its work twice, as far as the policy cares.

@@ -113,6 +113,11 @@ func (g *Group) order(print string, ready func(*Account) bool) []*Account {
 	return unique(append(all, g.fallback...))
 }
 
+// fallsBackTo reports whether an account is asked only when others cannot serve.
+func (g *Group) fallsBackTo(a *Account) bool {
+	return a != g.own && slices.Contains(g.fallback, a) && !slices.ContainsFunc(g.spread, func(s *share) bool { return s.Account == a })
+}
+
 // last sorts what is not ready behind what is.
 func last(ready bool) int {
 	if ready {

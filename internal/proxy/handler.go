@@ -14,6 +14,10 @@ import (
 // ServeHTTP takes one call of a worker's from its head to its last byte. Every way out, a panic that aborts the connection included, passes
 // through the record in the defer.
 func (a *Account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if a.Observe != nil {
+		a.observe(w, r)
+		return
+	}
 	x := &exchange{listener: a, account: a, credential: a.Credential, in: r, control: http.NewResponseController(w), start: time.Now()}
 	_ = x.control.SetWriteDeadline(time.Time{}) // the connection's last answer had one
 	x.serve(w)

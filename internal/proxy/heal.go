@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/ocr-proxy/ocr-proxy/internal/classify"
 	"github.com/ocr-proxy/ocr-proxy/internal/dlq"
 )
 
@@ -24,19 +25,19 @@ func (x *exchange) heal() {
 // It had those as well, so that nothing is lost with it, and whoever looks at the letters once it has the answer does not find them.
 func (x *exchange) healReviewed() {
 	if x.account.Scrutiny.on() && x.last != nil && !x.last.streams {
-		x.healed(Review, func() bool { return true })
+		x.healed(classify.Soft.Failure(), func() bool { return true })
 	}
 }
 
-// healed resolves letters of an outcome, any with "", when there are some and they may be resolved now. The request is hashed only when a letter
+// healed resolves letters of a failure class, any with "", when there are some and they may be resolved now. The request is hashed only when a letter
 // about a call like it is open.
-func (x *exchange) healed(outcome Outcome, may func() bool) {
+func (x *exchange) healed(class string, may func() bool) {
 	if x.outcome != Success || x.reason == reasonJournaled { // then nothing new has succeeded
 		return
 	}
 	if job := x.job; job != nil && job.record != nil && !job.failed && x.polls() {
 		r := job.record
-		x.resolve(may, dlq.Done{Outcome: string(outcome), RequestFingerprint: r.RequestFingerprint, DocumentID: r.DocumentID, IdempotencyKey: r.IdempotencyKey, Tenant: r.Tenant})
+		x.resolve(may, dlq.Done{Class: class, RequestFingerprint: r.RequestFingerprint, DocumentID: r.DocumentID, IdempotencyKey: r.IdempotencyKey, Tenant: r.Tenant})
 	}
 	var size int64
 	if x.body != nil {
@@ -50,7 +51,7 @@ func (x *exchange) healed(outcome Outcome, may func() bool) {
 		return // a body that cannot be read again: the letter stays, which costs nobody a document
 	}
 	x.resolve(may, dlq.Done{
-		Outcome:            string(outcome),
+		Class:              class,
 		RequestFingerprint: keys.Fingerprint, DocumentID: cmp.Or(x.ask.documentID, keys.Idempotency), IdempotencyKey: keys.Idempotency,
 		Tenant: x.ask.tenant, Started: x.starts(),
 	})

@@ -13,10 +13,11 @@ import (
 // Metrics are the counters and histograms of all accounts.
 type Metrics struct {
 	requests, attempts, outcomes, throttles   *prometheus.CounterVec
-	items, soft                               *prometheus.CounterVec
+	items, soft, silent                       *prometheus.CounterVec
 	requestTime, attemptTime, overhead, delay *prometheus.HistogramVec
 	retries, confidence                       *prometheus.HistogramVec
 	inFlight                                  *prometheus.Desc
+	observations                              observations
 
 	mu       sync.Mutex
 	accounts map[string]*AccountMetrics
@@ -39,6 +40,8 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		throttles: counter("throttles_total", "Throttled attempts.", "provider", "operation"),
 		items:     counter("item_errors_total", "Failed items inside good answers, by class.", "provider", "class"),
 		soft:      counter("soft_failures_total", "Good answers with a reason to look at them.", "provider", "operation"),
+		silent: counter("silent_failures_total", "Good answers with a reason to look at them, by the reason.",
+			"provider", "operation", "reason"),
 		confidence: histogram("confidence", "Confidence of a good answer's words, as review.aggregate makes it one figure, from 0 to 1.",
 			[]float64{.1, .2, .3, .4, .5, .6, .7, .75, .8, .85, .9, .925, .95, .975, .99, 1}, "provider", "operation"),
 		requestTime: histogram("request_duration_seconds", "Time of a whole request.", seconds, "provider", "operation"),
@@ -50,8 +53,9 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		retries: histogram("request_retries", "Attempts beyond the first of one request.", []float64{0, 1, 2, 3, 5, 8}, "provider", "operation"),
 		inFlight: prometheus.NewDesc("ocrproxy_in_flight", "Requests in progress.",
 			[]string{"provider"}, nil),
+		observations: newObservations(reg),
 	}
-	reg.MustRegister(m.requests, m.attempts, m.outcomes, m.throttles, m.items, m.requestTime, m.attemptTime, m.overhead, m.delay, m.retries, m.soft, m.confidence, m)
+	reg.MustRegister(m.requests, m.attempts, m.outcomes, m.throttles, m.items, m.requestTime, m.attemptTime, m.overhead, m.delay, m.retries, m.soft, m.silent, m.confidence, m)
 	return m
 }
 
@@ -166,6 +170,9 @@ func (a *AccountMetrics) request(x *exchange, total time.Duration) {
 	in := x.looked()
 	if x.outcome == Review || in != nil && in.sign != "" {
 		o.soft.Inc()
+		if x.reason != "" { // one of the fixed words
+			a.metrics.silent.WithLabelValues(a.name, operation, x.reason).Inc()
+		}
 	}
 	x.figures(func(_, field string, figure float64) {
 		if field == "" {

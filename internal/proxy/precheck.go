@@ -31,13 +31,7 @@ func (x *exchange) precheck() *refusal {
 		return nil
 	}
 	documents := x.documents(checks)
-	defer func() {
-		for _, d := range documents {
-			if d != x.body {
-				d.Release()
-			}
-		}
-	}()
+	defer x.releaseDocuments(documents)
 	skip := slices.Concat(p.Skip, checks.Unsure)
 	var first precheck.Finding
 	for i, d := range documents {
@@ -75,19 +69,22 @@ func (x *exchange) documents(checks provider.Checks) []*spool.Body {
 	if x.rpc == nil && checks.Itself && fingerprint.Itself(request.ContentType) {
 		return []*spool.Body{x.body}
 	}
+	return x.extract(func(next func() io.Writer) (bool, error) {
+		if x.rpc != nil {
+			return fingerprint.ExtractMessage(request, x.rpc.coding, x.rpc.kind.Documents(x.op.Name), next), nil
+		}
+		return fingerprint.Extract(request, x.listener.Provider.Layout, next)
+	})
+}
+
+// extract makes copies of documents; none where one of them cannot be had as a whole.
+func (x *exchange) extract(from func(next func() io.Writer) (bool, error)) []*spool.Body {
 	var found []*spool.Body
 	kept := true
-	next := func() io.Writer {
+	ok, err := from(func() io.Writer {
 		found = append(found, x.listener.Bodies.Body(-1))
 		return found[len(found)-1]
-	}
-	var ok bool
-	var err error
-	if x.rpc != nil {
-		ok = fingerprint.ExtractMessage(request, x.rpc.coding, x.rpc.kind.Documents(x.op.Name), next)
-	} else {
-		ok, err = fingerprint.Extract(request, x.listener.Provider.Layout, next)
-	}
+	})
 	for _, d := range found {
 		d.Finish(err)
 		_, failed := d.ReadAt(nil, 0) // a write that failed is remembered
@@ -96,8 +93,15 @@ func (x *exchange) documents(checks provider.Checks) []*spool.Body {
 	if ok && err == nil && kept {
 		return found
 	}
-	for _, d := range found {
-		d.Release()
-	}
+	x.releaseDocuments(found)
 	return nil
+}
+
+// releaseDocuments lets go of documents that are not the body itself.
+func (x *exchange) releaseDocuments(documents []*spool.Body) {
+	for _, d := range documents {
+		if d != x.body {
+			d.Release()
+		}
+	}
 }

@@ -93,6 +93,9 @@ func (x *exchange) log(total time.Duration) {
 	if x.err != nil {
 		fields = append(fields, zap.String("error", hide(x.err.Error())))
 	}
+	if x.observed != nil {
+		fields = x.observed.fields(fields)
+	}
 	entry.Write(fields...)
 }
 

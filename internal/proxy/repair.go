@@ -100,15 +100,18 @@ func (x *exchange) putIn(text []byte, later *answer, pages []int) {
 	}
 	x.batch = &batch{answer: merged, head: x.last.resp}
 	x.repaired = slices.Clone(got)
-	x.judgeRepaired()
+	x.judgeRepaired(len(got) < len(pages))
 }
 
 // judgeRepaired judges the answer by all of its pages: the call for those that it lacked was not about the others.
-func (x *exchange) judgeRepaired() {
+func (x *exchange) judgeRepaired(lacks bool) {
 	if !x.account.Scrutiny.on() {
 		return
 	}
 	x.batch.insight = x.lookAtBatch()
+	if lacks && x.batch.sign == "" && x.account.Scrutiny.Actions[missingPages] != Accept {
+		x.batch.sign = missingPages
+	}
 	v := &x.history[len(x.history)-1].verdict
 	*v = x.account.Scrutiny.review(classify.Verdict{Class: classify.Success, Aside: v.Aside}, x.batch.insight)
 }

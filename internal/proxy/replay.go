@@ -143,6 +143,8 @@ func (a *Account) Replayable(e *dlq.Envelope) string {
 	r := e.Request
 	cut := slices.ContainsFunc(r.Credentials, func(name string) bool { return strings.HasPrefix(name, "form:") })
 	switch {
+	case a.Observe != nil:
+		return "account " + a.Name + " only observes: set its mode to enforce, or send the document again from its source"
 	case e.Job != nil && e.Job.Start == nil:
 		return "the job failed, and its start did not come through this proxy: send the document again from its source, then resolve the letter"
 	case e.RawPayloadRef == "" && (r.BodySHA256 != "" || cut || e.Job != nil):

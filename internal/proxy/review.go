@@ -29,15 +29,24 @@ type Scrutiny struct {
 	// and names are in lower case.
 	Fields   map[string]map[string]float64
 	Required map[string][]string
-	// Signs are the meanings of signs for which an answer is to be looked at; the others are told and counted.
-	Signs []string
+	// Actions are what follows from answers that are not all that was asked for, by the fixed words for it. What the answer says of itself is told and
+	// counted in any case, the rest is looked for where an action is given.
+	Actions map[string]Action
 }
 
 // AnyType is the type under which fields of documents of all types are named.
 const AnyType = "*"
 
 // on reports whether there may be answers to look at.
-func (r *Scrutiny) on() bool { return r.Threshold > 0 || r.readsFields() || len(r.Signs) > 0 }
+func (r *Scrutiny) on() bool { return r.Threshold > 0 || r.readsFields() || r.acts() }
+
+// acts reports whether something follows from silent failures.
+func (r *Scrutiny) acts() bool { return len(r.Actions) > 0 }
+
+// looksFor reports whether what answers do not say of themselves is looked for.
+func (r *Scrutiny) looksFor() bool {
+	return r.Actions[emptyText] != Accept || r.Actions[missingPages] != Accept
+}
 
 // readsFields reports whether answers have to be looked into for their fields.
 func (r *Scrutiny) readsFields() bool { return len(r.Fields)+len(r.Required) > 0 }
@@ -125,6 +134,21 @@ const (
 	missingField  = "missing_field"
 )
 
+// signText says to people what a sign means.
+func signText(sign string) string {
+	switch sign {
+	case emptyText:
+		return "the answer has no text, and the document is not blank"
+	case missingPages:
+		return "the answer has fewer pages than were asked for"
+	case malformedOutput:
+		return "the output was asked for as JSON and is none; prompt again"
+	case provider.URLOnly:
+		return "the result is only an address, of which the proxy sees nothing"
+	}
+	return "the provider says that the answer is " + sign
+}
+
 // rounding is what sums of scores may be off, lest words of just the threshold fall below it.
 const rounding = 1e-9
 
@@ -136,6 +160,7 @@ type insight struct {
 	fields    []fieldScore     // of its documents, those that the configuration names
 	finding   finding          // about its documents, the first one
 	sign      string           // that it is not all that was asked for; "": there is none
+	reading   reading          // of the document as a whole
 }
 
 // review is the verdict on an answer that is good otherwise.
@@ -144,8 +169,8 @@ func (r *Scrutiny) review(v classify.Verdict, in insight) classify.Verdict {
 		return v
 	}
 	found := in.finding
-	if found.code == "" && in.sign != "" && slices.Contains(r.Signs, in.sign) {
-		found = finding{in.sign, "review." + in.sign, "the provider says that the answer is " + in.sign}
+	if found.code == "" && in.sign != "" && r.Actions[in.sign] != Accept {
+		found = finding{in.sign, "review." + in.sign, signText(in.sign)}
 	}
 	if found.code == "" && in.scores != nil && in.scores.Count() > 0 {
 		if figure, name := r.figure(in.scores); figure < r.Threshold-rounding {
@@ -181,6 +206,15 @@ func lookInto(p *provider.Provider, r *Scrutiny, operation string, body io.Reade
 		})
 		watch = slices.Concat(watch, paths)
 	}
+	result := p.Result
+	looks := r.looksFor() && result.Of(operation)
+	if looks {
+		for _, path := range result.Paths() {
+			if !slices.Contains(watch, path) {
+				watch = append(slices.Clip(watch), path)
+			}
+		}
+	}
 	values, kept := jsonstream.Found{}, 0
 	err = jsonstream.Each(body, watch, maxJudged, func(path string, v jsonstream.Value) {
 		if words != nil && words.Take(path, v) || documents != nil && documents.Take(path, v) {
@@ -188,6 +222,9 @@ func lookInto(p *provider.Provider, r *Scrutiny, operation string, body io.Reade
 		}
 		if in.sign == "" && len(p.Signs) > 0 {
 			in.sign = p.Sign(path, v.Text)
+		}
+		if looks && in.reading.take(result, path, v) {
+			return
 		}
 		if kept++; kept > maxValues {
 			return
@@ -202,6 +239,7 @@ func lookInto(p *provider.Provider, r *Scrutiny, operation string, body io.Reade
 	if words != nil {
 		in.scores = words.Scores()
 	}
+	in.reading.known = looks && (result.Whole == nil || result.Whole(values))
 	if p.Judge == nil {
 		return in, nil
 	}

@@ -333,7 +333,7 @@ func TestAnswersThatAreNotAllThatWasAskedFor(t *testing.T) {
 		})
 		t.Run(name+", for review", func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				l := newLab(t, reviewingBy(c.kind, Scrutiny{Signs: []string{"partial", "truncated"}}), step{header: asJSON, body: c.body})
+				l := newLab(t, reviewingBy(c.kind, Scrutiny{Actions: map[string]Action{"partial": LookAt, "truncated": LookAt}}), step{header: asJSON, body: c.body})
 				r := l.send(t.Context(), c.call)
 				require.Equal(t, []string{c.reason, c.body}, []string{r.own("Reason"), r.body})
 				if c.reason == "" {
@@ -353,7 +353,7 @@ func TestAnswersThatAreNotAllThatWasAskedFor(t *testing.T) {
 
 func TestOnlyTheSignsThatAreNamedAreForReview(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		l := newLab(t, reviewingBy("textract", Scrutiny{Signs: []string{"truncated"}}), step{header: asJSON, body: `{"JobStatus":"PARTIAL_SUCCESS","Blocks":[]}`})
+		l := newLab(t, reviewingBy("textract", Scrutiny{Actions: map[string]Action{"truncated": LookAt}}), step{header: asJSON, body: `{"JobStatus":"PARTIAL_SUCCESS","Blocks":[]}`})
 		r := l.send(t.Context(), textractPoll("j"))
 		require.Equal(t, []string{"success", "partial"}, []string{r.own("Outcome"), r.own("Reason")})
 		l.closing()

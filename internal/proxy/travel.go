@@ -24,8 +24,17 @@ func (x *exchange) travel(out *http.Request) retry.Stop {
 		out.Header.Del(name) // what the worker put into one account's place must not reach another
 	}
 	x.setOut(out)
+	var first *doubted
 	for {
 		stop := x.run(out)
+		if first != nil {
+			return x.better(first, stop)
+		}
+		if x.asksElsewhere(stop) {
+			first = x.doubt()
+			x.moveOn(out)
+			continue
+		}
 		x.comeBack = sooner(x.comeBack, x.notBefore)
 		if !x.mayMove(stop) {
 			x.notBefore = x.comeBack // the letter may go to whoever is free first
@@ -36,11 +45,16 @@ func (x *exchange) travel(out *http.Request) retry.Stop {
 			x.last.discard()
 			x.last = nil
 		}
-		x.notBefore = time.Time{}
-		next := x.route[0]
-		x.route = x.route[1:]
-		x.turnTo(next, out)
+		x.moveOn(out)
 	}
+}
+
+// moveOn turns to the next account of the route.
+func (x *exchange) moveOn(out *http.Request) {
+	x.notBefore = time.Time{}
+	next := x.route[0]
+	x.route = x.route[1:]
+	x.turnTo(next, out)
 }
 
 // setOut decides which account is asked first, and which ones after it.
@@ -103,7 +117,11 @@ func (x *exchange) portion() time.Duration {
 // one account. A refused credential stays where it is: it is a mistake of the configuration, and must be seen.
 func (x *exchange) mayMove(stop retry.Stop) bool {
 	switch stop {
-	case retry.Breaker, retry.Attempts, retry.Elapsed, retry.HintTooLong, retry.Overflow, retry.Crowded, retry.Full:
+	case retry.Breaker:
+		if len(x.route) > 0 && x.standsBy(x.route[0]) {
+			return false
+		}
+	case retry.Attempts, retry.Elapsed, retry.HintTooLong, retry.Overflow, retry.Crowded, retry.Full:
 	case retry.Final:
 		if x.class() != classify.Quota || x.batch != nil && x.lastAttempt().status < http.StatusBadRequest {
 			return false // of a batch that is through all that came is kept; one that was refused goes on with what is missing
@@ -233,7 +251,14 @@ func (x *exchange) closed(a *Account) bool {
 }
 
 // anotherIsReady reports whether somebody who may be asked after this account could serve now.
-func (x *exchange) anotherIsReady() bool { return slices.ContainsFunc(x.route, x.ready) }
+func (x *exchange) anotherIsReady() bool {
+	return slices.ContainsFunc(x.route, func(a *Account) bool { return x.ready(a) && !x.standsBy(a) })
+}
+
+// standsBy reports whether an account is kept for outages that last, and the one that the request meets does not yet.
+func (x *exchange) standsBy(a *Account) bool {
+	return x.listener.OnSustained == FallBack && x.listener.Group.fallsBackTo(a) && !x.circuit.sustained()
+}
 
 // refusedFor is how long open circuits would keep the call from every account that it may go to; 0: one could be asked now.
 func (x *exchange) refusedFor() time.Duration {
@@ -242,8 +267,9 @@ func (x *exchange) refusedFor() time.Duration {
 		return wait
 	}
 	for _, a := range x.listener.Group.all {
-		c := a.circuitFor(x.in)
-		wait = min(wait, c.wait())
+		if c := a.circuitFor(x.in); !x.standsBy(a) {
+			wait = min(wait, c.wait())
+		}
 	}
 	return wait
 }

@@ -1,0 +1,111 @@
+package provider
+
+import (
+	"encoding/json"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/ocr-proxy/ocr-proxy/internal/jsonstream"
+)
+
+// Result says where good answers of some operations hold what was read of the whole document, so that it can be seen when there is less than there
+// should be.
+type Result struct {
+	// Operations are those whose answers hold it.
+	Operations []string
+	// Text are the paths of what was read. One of them that is not empty is enough.
+	Text []string
+	// Pages are the paths of the objects that stand for pages, each with "{}"; none: answers do not tell how many were read.
+	Pages []string
+	// SomePages reports whether a call asks for a part of its document only; nil: none can.
+	SomePages func(rawQuery string, body io.Reader) bool
+	// Asked reports from the request whether text was asked for; nil: it always is.
+	Asked func(request io.Reader) bool
+	// Whole reports whether an answer is the end of a job and not one part of several; nil: it always is.
+	Whole func(v jsonstream.Found) bool
+	// Watch are the paths that Whole looks at.
+	Watch []string
+}
+
+// Of reports whether an operation's answers hold a result.
+func (r *Result) Of(operation string) bool {
+	return r != nil && slices.Contains(r.Operations, operation)
+}
+
+// Paths are those that have to be watched.
+func (r *Result) Paths() []string { return slices.Concat(r.Text, r.Pages, r.Watch) }
+
+// IsText reports whether a value holds any text. What Markdown shows where a page was taken for pictures, ![name](address), is none.
+func IsText(v jsonstream.Value) bool {
+	if v.Type != jsonstream.String {
+		return false
+	}
+	text := strings.TrimSpace(v.Text)
+	for strings.HasPrefix(text, "![") {
+		_, address, _ := strings.Cut(text, "](")
+		_, rest, picture := strings.Cut(address, ")")
+		if !picture {
+			break
+		}
+		text = strings.TrimSpace(rest)
+	}
+	return text != ""
+}
+
+// Structured says how calls ask for output that is JSON, and where the answers hold it.
+type Structured struct {
+	// Asked are the members of a request, with the words that ask for JSON, and where it is given then.
+	Asked []StructuredOutput
+}
+
+// StructuredOutput is one way to ask for JSON.
+type StructuredOutput struct {
+	Path    string
+	Words   []string
+	Outputs []string // paths of strings that must be JSON
+}
+
+// WantedOutputs lists where the answer to a request must hold JSON; none: it was not asked for, or the request cannot be read.
+func (s *Structured) WantedOutputs(request io.Reader) []string {
+	var paths, outputs []string
+	for _, way := range s.Asked {
+		paths = append(paths, way.Path)
+	}
+	found, err := jsonstream.Pick(request, paths, maxWord)
+	if err != nil {
+		return nil
+	}
+	for _, way := range s.Asked {
+		if slices.Contains(way.Words, found.String(way.Path)) {
+			outputs = append(outputs, way.Outputs...)
+		}
+	}
+	return outputs
+}
+
+const (
+	// maxWord bounds the words of a request that are looked at, in bytes.
+	maxWord = 64
+	// maxOutput bounds the output that is looked at, in bytes. What is longer is taken for what was asked for.
+	maxOutput = 8 << 20
+)
+
+// Malformed reports whether an answer holds a string where JSON was asked for that is none.
+func Malformed(answer io.Reader, outputs []string) bool {
+	malformed := false
+	err := jsonstream.Each(answer, outputs, maxOutput, func(_ string, v jsonstream.Value) {
+		if v.Type == jsonstream.String && !v.Cut && !json.Valid([]byte(v.Text)) {
+			malformed = true
+		}
+	})
+	return err == nil && malformed
+}
+
+// chatOutput are the ways to ask for JSON that language models share.
+func chatOutput() StructuredOutput {
+	return StructuredOutput{
+		Path: "response_format.type", Words: []string{"json_object", "json_schema"},
+		Outputs: []string{"choices[].message.content", "choices[].message.content[].text"},
+	}
+}
