@@ -1,7 +1,8 @@
 // Package config holds the settings of ocr-proxy: their types, defaults, loading, checking and printing.
 //
 // Every setting is a struct field with two tags: mapstructure, its key in the YAML file, and doc, the one place that
-// says what it means, its unit, its range and what zero does. Reference lists them all. Values come from, weakest first,
+// says what it means, its unit, its range and what zero does. A third, reload, says of a setting or of a whole section
+// whether a running proxy takes a change (live) or only one that starts (restart). Reference lists them all. Values come from, weakest first,
 // Default, the file, the environment (OCR_PROXY_ and the path in capitals), and for the five sections that a provider
 // entry inherits, the entry itself.
 package config
@@ -12,32 +13,32 @@ import "time"
 type Config struct {
 	Log         Log         `mapstructure:"log"`
 	Admin       Admin       `mapstructure:"admin"`
-	Shutdown    Shutdown    `mapstructure:"shutdown"`
+	Shutdown    Shutdown    `mapstructure:"shutdown" reload:"live"`
 	Body        Body        `mapstructure:"body"`
 	DeadLetters DeadLetters `mapstructure:"dead_letters"`
-	Retry       Retry       `mapstructure:"retry"`
-	Breaker     Breaker     `mapstructure:"breaker"`
-	Pacing      Pacing      `mapstructure:"pacing"`
-	Review      Review      `mapstructure:"review"`
-	Precheck    Precheck    `mapstructure:"precheck"`
-	Rescue      Rescue      `mapstructure:"rescue"`
-	State       State       `mapstructure:"state"`
-	Tracing     Tracing     `mapstructure:"tracing"`
-	Providers   []Provider  `mapstructure:"providers"`
+	Retry       Retry       `mapstructure:"retry" reload:"live"`
+	Breaker     Breaker     `mapstructure:"breaker" reload:"live"`
+	Pacing      Pacing      `mapstructure:"pacing" reload:"live"`
+	Review      Review      `mapstructure:"review" reload:"live"`
+	Precheck    Precheck    `mapstructure:"precheck" reload:"live"`
+	Rescue      Rescue      `mapstructure:"rescue" reload:"live"`
+	State       State       `mapstructure:"state" reload:"restart"`
+	Tracing     Tracing     `mapstructure:"tracing" reload:"restart"`
+	Providers   []Provider  `mapstructure:"providers" reload:"live"`
 }
 
 // Log says what is logged and how.
 type Log struct {
-	Level  string `mapstructure:"level" doc:"Least severe level that is logged: debug, info, warn or error."`
-	Format string `mapstructure:"format" doc:"json for machines, console for people."`
+	Level  string `mapstructure:"level" reload:"live" doc:"Least severe level that is logged: debug, info, warn or error."`
+	Format string `mapstructure:"format" reload:"restart" doc:"json for machines, console for people."`
 }
 
 // Admin is the listener for metrics, health, the API and the web page.
 type Admin struct {
-	Listen    string    `mapstructure:"listen" doc:"host:port of the admin listener."`
-	TokenFile string    `mapstructure:"token_file" doc:"File with the bearer token that everything but metrics and health needs off loopback. Empty: off loopback only metrics and health are served."`
-	Hosts     []string  `mapstructure:"hosts" doc:"Host names under which the admin listener is reached, beside IP literals and localhost."`
-	TLS       ServerTLS `mapstructure:"tls"`
+	Listen    string    `mapstructure:"listen" reload:"restart" doc:"host:port of the admin listener."`
+	TokenFile string    `mapstructure:"token_file" reload:"live" doc:"File with the bearer token that everything but metrics and health needs off loopback. Empty: off loopback only metrics and health are served."`
+	Hosts     []string  `mapstructure:"hosts" reload:"live" doc:"Host names under which the admin listener is reached, beside IP literals and localhost."`
+	TLS       ServerTLS `mapstructure:"tls" reload:"restart"`
 }
 
 // Shutdown bounds the drain after SIGTERM.
@@ -47,21 +48,21 @@ type Shutdown struct {
 
 // Body bounds what request and answer bodies may take.
 type Body struct {
-	MaxBytes         Size   `mapstructure:"max_bytes" doc:"Largest request body; a larger one is answered 413. At least 1."`
-	MemoryPerRequest Size   `mapstructure:"memory_per_request" doc:"Memory one body may take; what is beyond goes to a file in dir. 0: everything goes to a file."`
-	MemoryTotal      Size   `mapstructure:"memory_total" doc:"Memory all bodies together may take; beyond it they go to files in dir. 0: everything goes to a file."`
-	Dir              string `mapstructure:"dir" doc:"Folder for those files. Empty: the system's temp folder."`
+	MaxBytes         Size   `mapstructure:"max_bytes" reload:"live" doc:"Largest request body; a larger one is answered 413. At least 1."`
+	MemoryPerRequest Size   `mapstructure:"memory_per_request" reload:"restart" doc:"Memory one body may take; what is beyond goes to a file in dir. 0: everything goes to a file."`
+	MemoryTotal      Size   `mapstructure:"memory_total" reload:"restart" doc:"Memory all bodies together may take; beyond it they go to files in dir. 0: everything goes to a file."`
+	Dir              string `mapstructure:"dir" reload:"restart" doc:"Folder for those files. Empty: the system's temp folder."`
 }
 
 // DeadLetters is the store of documents that could not be processed.
 type DeadLetters struct {
-	Dir               string        `mapstructure:"dir" doc:"Folder of the store. Needed."`
-	MaxBytes          Size          `mapstructure:"max_bytes" doc:"Size of the store beyond which new letters are dropped, counted and logged. At least 1."`
-	Retention         time.Duration `mapstructure:"retention" doc:"Age from which resolved and discarded letters may be pruned. 0s: they are kept."`
-	Payloads          string        `mapstructure:"payloads" doc:"keep stores the request body for replay; none stores its hash only, so nothing can be replayed."`
-	ProcessingVersion string        `mapstructure:"processing_version" doc:"Version of the pipeline, part of the idempotency key. At most 256 printable ASCII characters."`
-	Webhook           Webhook       `mapstructure:"webhook"`
-	AutoReplay        AutoReplay    `mapstructure:"auto_replay"`
+	Dir               string        `mapstructure:"dir" reload:"restart" doc:"Folder of the store. Needed."`
+	MaxBytes          Size          `mapstructure:"max_bytes" reload:"live" doc:"Size of the store beyond which new letters are dropped, counted and logged. At least 1."`
+	Retention         time.Duration `mapstructure:"retention" reload:"live" doc:"Age from which resolved and discarded letters may be pruned. 0s: they are kept."`
+	Payloads          string        `mapstructure:"payloads" reload:"live" doc:"keep stores the request body for replay; none stores its hash only, so nothing can be replayed."`
+	ProcessingVersion string        `mapstructure:"processing_version" reload:"live" doc:"Version of the pipeline, part of the idempotency key. At most 256 printable ASCII characters."`
+	Webhook           Webhook       `mapstructure:"webhook" reload:"live"`
+	AutoReplay        AutoReplay    `mapstructure:"auto_replay" reload:"live"`
 }
 
 // AutoReplay replays letters by itself once their provider is well again.

@@ -17,8 +17,9 @@ const (
 	maxFileBytes = 1 << 20
 )
 
-// readFile reads the configuration file. Symlinks are followed, as a mounted ConfigMap needs.
-func readFile(path string) ([]byte, error) {
+// Read gives the text of the configuration file, at most 1 MiB. Symlinks are followed, as a mounted ConfigMap needs. The
+// error is an *InvalidError.
+func Read(path string) ([]byte, error) {
 	if path == "" {
 		return nil, invalid(fileKey, "none is given; name one with --config FILE")
 	}

@@ -15,25 +15,26 @@ import (
 // back as one *InvalidError that tells all of it. Secret files and variables are read to see that they hold a usable
 // key, but no value is kept.
 func Load(path string, environ []string) (*Config, error) {
-	text, err := readFile(path)
+	text, err := Read(path)
 	if err != nil {
 		return nil, err
 	}
-	return parse(text, environ)
+	return Parse(text, environ)
 }
 
 // LoadWithoutSecrets is Load for a command that reads settings on behalf of a person or a probe and talks to no provider:
 // keys, certificates and the accounts' environment may be out of its reach, so it looks at none of them. All else is
 // checked as Load does.
 func LoadWithoutSecrets(path string, environ []string) (*Config, error) {
-	text, err := readFile(path)
+	text, err := Read(path)
 	if err != nil {
 		return nil, err
 	}
 	return parseChecked(text, environ, checker{secretless: true})
 }
 
-func parse(text []byte, environ []string) (*Config, error) {
+// Parse is Load for the text of a file that Read gave.
+func Parse(text []byte, environ []string) (*Config, error) {
 	return parseChecked(text, environ, checker{})
 }
 

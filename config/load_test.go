@@ -18,7 +18,7 @@ providers:
 // refused parses a configuration that must be refused and returns the messages by key.
 func refused(t *testing.T, text string, environ ...string) map[string]string {
 	t.Helper()
-	_, err := parse([]byte(text), environ)
+	_, err := Parse([]byte(text), environ)
 	byKey := map[string]string{}
 	for _, p := range requireInvalid(t, err) {
 		require.NotContains(t, byKey, p.Key, "one problem a key")
@@ -39,7 +39,7 @@ func requireInvalid(t *testing.T, err error) []Problem {
 
 func accepted(t *testing.T, text string, environ ...string) *Config {
 	t.Helper()
-	cfg, err := parse([]byte(text), environ)
+	cfg, err := Parse([]byte(text), environ)
 	require.NoError(t, err)
 	return cfg
 }
@@ -142,7 +142,7 @@ func TestScalarsFollowOneRuleInFileAndEnvironment(t *testing.T) {
 			require.Contains(t, found[test.key], test.message)
 			require.Len(t, found, 1, "the account inherits the mistake and must not repeat it")
 
-			_, err := parse([]byte(oneAccount), []string{variable(test.key) + "=" + strings.Trim(test.text, `"`)})
+			_, err := Parse([]byte(oneAccount), []string{variable(test.key) + "=" + strings.Trim(test.text, `"`)})
 			require.ErrorContains(t, err, variable(test.key))
 			require.ErrorContains(t, err, test.key)
 			require.ErrorContains(t, err, test.message)
@@ -266,7 +266,7 @@ func FuzzLoad(f *testing.F) {
 		f.Add(seed, "OCR_PROXY_RETRY_MAX_ATTEMPTS=7")
 	}
 	f.Fuzz(func(t *testing.T, text, variable string) {
-		cfg, err := parse([]byte(text), []string{variable})
+		cfg, err := Parse([]byte(text), []string{variable})
 		if err != nil {
 			requireInvalid(t, err)
 			require.NotEmpty(t, err.Error())

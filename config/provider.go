@@ -5,28 +5,28 @@ import "net/url"
 // Provider is one account at an OCR provider: its listener, its upstream and how it is treated. Retry, Breaker, Pacing,
 // Review and Precheck hold the top-level values wherever the entry did not say otherwise.
 type Provider struct {
-	Name              string         `mapstructure:"name" doc:"Name of the account, also its label in metrics: a letter or digit, then up to 63 of letters, digits, dot, underscore and hyphen. Unique; case is kept."`
-	Kind              string         `mapstructure:"kind" doc:"textract, azure, documentai, vision, mistral, ocrspace, openai or generic."`
-	Listen            string         `mapstructure:"listen" doc:"host:port on which workers reach this account."`
-	Upstream          string         `mapstructure:"upstream" doc:"http:// or https:// address of the provider, without user, query and fragment; a base path is allowed."`
-	Auth              Auth           `mapstructure:"auth"`
-	ReplayAuth        Auth           `mapstructure:"replay_auth"`
-	Mode              string         `mapstructure:"mode" doc:"enforce acts; observe classifies, counts and logs what would be done and changes nothing. An account that observes can neither have fallback and spread nor be named in them."`
-	Fallback          []string       `mapstructure:"fallback" doc:"Accounts of the same kind to ask, in this order, when this one's circuit is open, its attempts or its share of the time are used up, or its quota is. Each has its own credential. Only calls that any account can answer move, and none that may have been done already."`
-	Spread            map[string]int `mapstructure:"spread" doc:"Accounts of the same kind that this listener spreads over, with their weights, at least 1; itself only if it is named. Each has its own credential. Case is kept."`
-	InjectToken       string         `mapstructure:"inject_token" doc:"Idempotency token for job starts that have none: true (one per call), content (one per document and options) or false (none)."`
-	IdempotencyHeader string         `mapstructure:"idempotency_header" doc:"Kind generic: request header that carries an idempotency token, such as Idempotency-Key, for engines that know one. A POST without it gets a token, made as inject_token says, and may then be repeated; without a token an answer that was lost is not asked for again. Empty: none."`
-	IdempotencyQuoted bool           `mapstructure:"idempotency_quoted" doc:"Kind generic: write the token in quotation marks, as the header Idempotency-Key is specified (a structured-field string). false: for engines that compare or check the bare value."`
-	RepairPages       bool           `mapstructure:"repair_pages" doc:"Kinds azure, documentai and mistral: when an answer lacks pages that were asked for, ask once more, for those pages alone, and put them in."`
-	Rules             []Rule         `mapstructure:"rules" doc:"Further classification rows, asked before the built-in ones; the first match wins."`
-	Retry             Retry          `mapstructure:"retry" inherit:"true"`
-	Breaker           Breaker        `mapstructure:"breaker" inherit:"true"`
-	Pacing            Pacing         `mapstructure:"pacing" inherit:"true"`
-	Review            Review         `mapstructure:"review" inherit:"true"`
-	Precheck          Precheck       `mapstructure:"precheck" inherit:"true"`
-	TLS               ServerTLS      `mapstructure:"tls"`
-	UpstreamTLS       UpstreamTLS    `mapstructure:"upstream_tls"`
-	Clients           Clients        `mapstructure:"clients"`
+	Name              string         `mapstructure:"name" reload:"live" doc:"Name of the account, also its label in metrics: a letter or digit, then up to 63 of letters, digits, dot, underscore and hyphen. Unique; case is kept."`
+	Kind              string         `mapstructure:"kind" reload:"restart" doc:"textract, azure, documentai, vision, mistral, ocrspace, openai or generic."`
+	Listen            string         `mapstructure:"listen" reload:"live" doc:"host:port on which workers reach this account."`
+	Upstream          string         `mapstructure:"upstream" reload:"restart" doc:"http:// or https:// address of the provider, without user, query and fragment; a base path is allowed."`
+	Auth              Auth           `mapstructure:"auth" reload:"live"`
+	ReplayAuth        Auth           `mapstructure:"replay_auth" reload:"live"`
+	Mode              string         `mapstructure:"mode" reload:"live" doc:"enforce acts; observe classifies, counts and logs what would be done and changes nothing. An account that observes can neither have fallback and spread nor be named in them."`
+	Fallback          []string       `mapstructure:"fallback" reload:"live" doc:"Accounts of the same kind to ask, in this order, when this one's circuit is open, its attempts or its share of the time are used up, or its quota is. Each has its own credential. Only calls that any account can answer move, and none that may have been done already."`
+	Spread            map[string]int `mapstructure:"spread" reload:"live" doc:"Accounts of the same kind that this listener spreads over, with their weights, at least 1; itself only if it is named. Each has its own credential. Case is kept."`
+	InjectToken       string         `mapstructure:"inject_token" reload:"live" doc:"Idempotency token for job starts that have none: true (one per call), content (one per document and options) or false (none)."`
+	IdempotencyHeader string         `mapstructure:"idempotency_header" reload:"live" doc:"Kind generic: request header that carries an idempotency token, such as Idempotency-Key, for engines that know one. A POST without it gets a token, made as inject_token says, and may then be repeated; without a token an answer that was lost is not asked for again. Empty: none."`
+	IdempotencyQuoted bool           `mapstructure:"idempotency_quoted" reload:"live" doc:"Kind generic: write the token in quotation marks, as the header Idempotency-Key is specified (a structured-field string). false: for engines that compare or check the bare value."`
+	RepairPages       bool           `mapstructure:"repair_pages" reload:"live" doc:"Kinds azure, documentai and mistral: when an answer lacks pages that were asked for, ask once more, for those pages alone, and put them in."`
+	Rules             []Rule         `mapstructure:"rules" reload:"live" doc:"Further classification rows, asked before the built-in ones; the first match wins."`
+	Retry             Retry          `mapstructure:"retry" reload:"live" inherit:"true"`
+	Breaker           Breaker        `mapstructure:"breaker" reload:"live" inherit:"true"`
+	Pacing            Pacing         `mapstructure:"pacing" reload:"live" inherit:"true"`
+	Review            Review         `mapstructure:"review" reload:"live" inherit:"true"`
+	Precheck          Precheck       `mapstructure:"precheck" reload:"live" inherit:"true"`
+	TLS               ServerTLS      `mapstructure:"tls" reload:"restart"`
+	UpstreamTLS       UpstreamTLS    `mapstructure:"upstream_tls" reload:"live"`
+	Clients           Clients        `mapstructure:"clients" reload:"live"`
 }
 
 // Observes reports whether the account changes nothing and tells what it would do.

@@ -90,6 +90,9 @@ func settingsTable() string {
 		if missing[key.Path] {
 			doc += " *Not available yet.*"
 		}
+		if key.Reload == Restart {
+			doc += " *Needs a restart.*"
+		}
 		b.WriteString("| `" + key.Path + "` | " + key.Type + " | " + value + " | " + doc + " |\n")
 	}
 	return b.String()

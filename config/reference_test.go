@@ -64,8 +64,8 @@ func TestReferenceDescribesEveryKey(t *testing.T) {
 		require.True(t, strings.HasSuffix(key.Doc, "."), "%s: %q is no sentence", key.Path, key.Doc)
 		rows[key.Path] = key
 	}
-	require.Equal(t, Key{"retry.total_budget", "duration", "90s", rows["retry.total_budget"].Doc}, rows["retry.total_budget"])
-	require.Equal(t, Key{"body.max_bytes", "size", "512MiB", rows["body.max_bytes"].Doc}, rows["body.max_bytes"])
+	require.Equal(t, Key{"retry.total_budget", "duration", "90s", rows["retry.total_budget"].Doc, Live}, rows["retry.total_budget"])
+	require.Equal(t, Key{"body.max_bytes", "size", "512MiB", rows["body.max_bytes"].Doc, Live}, rows["body.max_bytes"])
 	require.Equal(t, "enforce", rows["providers[].mode"].Default)
 	require.Equal(t, "mapping", rows["providers[].retry"].Type)
 	require.Contains(t, rows, "providers[].rules[].class")

@@ -15,6 +15,7 @@ type field struct {
 	doc       string
 	omitEmpty bool
 	inherited bool
+	reload    string // whether a change of it, or of what is in it, needs a restart; "": what is said of the section, or within
 	index     int
 	typ       reflect.Type
 }
@@ -31,7 +32,7 @@ func fields(section reflect.Type) []field {
 		}
 		list = append(list, field{
 			key: key, doc: f.Tag.Get("doc"), omitEmpty: option == "omitempty", inherited: f.Tag.Get("inherit") != "",
-			index: i, typ: typ,
+			reload: f.Tag.Get("reload"), index: i, typ: typ,
 		})
 	}
 	return list

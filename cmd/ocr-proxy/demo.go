@@ -71,12 +71,12 @@ func serveDemo(ctx context.Context, configPath, logPath string) error {
 		return fmt.Errorf("open the log: %w", err)
 	}
 	defer func() { _ = file.Close() }()
-	log, flush, err := newLogger(cfg.Log, file)
+	log, _, flush, err := newLogger(cfg.Log, file)
 	if err != nil {
 		return err
 	}
 	defer flush()
-	return serve(ctx, cfg, nil, log)
+	return serve(ctx, cfg, nil, log, nil)
 }
 
 // startedAs is the program as its user started it, so that what the demo proposes can be pasted. What "go run" built is gone afterwards.

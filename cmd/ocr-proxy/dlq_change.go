@@ -103,7 +103,7 @@ func (f *dlqFlags) alone(cmd *cobra.Command, dir string, work func(s *dlq.Store)
 	if err := checkOwner(letters); err != nil {
 		return false, err
 	}
-	log, flush, err := newLogger(config.Log{Level: "warn", Format: "console"}, cmd.ErrOrStderr())
+	log, _, flush, err := newLogger(config.Log{Level: "warn", Format: "console"}, cmd.ErrOrStderr())
 	if err != nil {
 		return false, err
 	}

@@ -16,8 +16,9 @@ import (
 // so and buried; what does not end even then is cut off.
 func (s *server) drain() error {
 	s.ready.Store(false)
+	cfg, servers := s.settle()
 	s.replays.Stop()
-	timeout := s.cfg.Shutdown.DrainTimeout
+	timeout := cfg.Shutdown.DrainTimeout
 	s.log.Info("draining", zap.Duration("drain_timeout", timeout), zap.Int64("in_progress", s.inProgress()))
 	end := time.Now().Add(timeout)
 	s.idleUntil(end)
@@ -27,7 +28,7 @@ func (s *server) drain() error {
 	ctx, cancel := context.WithDeadline(context.Background(), later(end, time.Now()).Add(grace))
 	defer cancel()
 	var stopping sync.WaitGroup
-	for _, b := range s.servers {
+	for _, b := range servers {
 		stopping.Go(func() { _ = b.Shutdown(ctx) }) // a failure shows in what is still in progress
 	}
 	stopped := make(chan struct{})
@@ -37,7 +38,7 @@ func (s *server) drain() error {
 	case <-s.quietAfter(ctx, idleGrace):
 	}
 	n := s.inProgress()
-	for _, b := range s.servers {
+	for _, b := range servers {
 		_ = b.Close()
 	}
 	<-stopped
@@ -83,8 +84,8 @@ func later(a, b time.Time) time.Time {
 }
 
 func (s *server) inProgress() (n int64) {
-	for _, a := range s.accounts {
-		n += a.Purse.InProgress()
+	for _, st := range s.parts.standing { // those of accounts that were taken out, too
+		n += st.purse.InProgress()
 	}
 	return n
 }

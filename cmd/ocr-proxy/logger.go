@@ -17,11 +17,11 @@ const (
 )
 
 // newLogger writes lines to w. Those below warn go out in batches, since at thousands of requests a second each write would be a call into
-// the kernel; everything from warn on goes out at once, with what was waiting. The function it returns writes the rest.
-func newLogger(c config.Log, w io.Writer) (logger *zap.Logger, flush func(), err error) {
-	level, err := zapcore.ParseLevel(c.Level)
+// the kernel; everything from warn on goes out at once, with what was waiting. The level may be changed at any time; the function writes the rest.
+func newLogger(c config.Log, w io.Writer) (logger *zap.Logger, level zap.AtomicLevel, flush func(), err error) {
+	level, err = zap.ParseAtomicLevel(c.Level)
 	if err != nil {
-		return nil, nil, err
+		return nil, level, nil, err
 	}
 	entries := zap.NewProductionEncoderConfig()
 	entries.EncodeTime = zapcore.TimeEncoderOfLayout(time.RFC3339Nano)
@@ -33,7 +33,7 @@ func newLogger(c config.Log, w io.Writer) (logger *zap.Logger, flush func(), err
 	}
 	buffered := &zapcore.BufferedWriteSyncer{WS: zapcore.AddSync(w), Size: logBuffer, FlushInterval: logFlush}
 	core := urgent{zapcore.NewCore(encoder, buffered, level)}
-	return zap.New(core), func() { _ = buffered.Stop() }, nil // there is nowhere left to tell that the log cannot be written
+	return zap.New(core), level, func() { _ = buffered.Stop() }, nil // there is nowhere left to tell that the log cannot be written
 }
 
 // urgent writes everything from warn on without delay.

@@ -94,6 +94,7 @@ type proxyProcess struct {
 	admin   string // URL
 	account string // URL
 	letters string // folder
+	config  string // file
 	signal  context.CancelFunc
 	ended   chan int
 	client  *http.Client
@@ -126,7 +127,7 @@ func servingFrom(t *testing.T, folder string, environ []string, kind, upstream, 
 		letters, more, _ = strings.Cut(rest, "\n")
 		letters = ", " + letters
 	}
-	path := file(t, "config.yaml", fmt.Sprintf(`
+	p.config = file(t, "config.yaml", fmt.Sprintf(`
 admin: {listen: "127.0.0.1:0"}
 dead_letters: {dir: %q%s}
 body: {dir: %q}
@@ -136,7 +137,7 @@ providers:
 	ctx, cancel := context.WithCancel(context.Background())
 	p.signal = cancel
 	go func() {
-		p.ended <- run(ctx, []string{"serve", "--config", path}, environ, strings.NewReader(""), io.Discard, p.log)
+		p.ended <- run(ctx, []string{"serve", "--config", p.config}, environ, strings.NewReader(""), io.Discard, p.log)
 	}()
 	own := &http.Transport{ForceAttemptHTTP2: true} // where the proxy serves TLS
 	p.client = &http.Client{Transport: own}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net"
@@ -21,7 +22,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/ocr-proxy/ocr-proxy/config"
-	"github.com/ocr-proxy/ocr-proxy/internal/admin"
 	"github.com/ocr-proxy/ocr-proxy/internal/dlq"
 	"github.com/ocr-proxy/ocr-proxy/internal/proxy"
 	"github.com/ocr-proxy/ocr-proxy/internal/quality"
@@ -40,27 +40,37 @@ func serveCommand(environ []string) *cobra.Command {
 			"in progress. A second signal ends it at once. Exit 0 after a clean end, 1 after a failure, 2 for a bad configuration.",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := config.Load(path, environ)
+			text, err := config.Read(path)
 			if err != nil {
 				return err
 			}
-			log, flush, err := newLogger(cfg.Log, cmd.ErrOrStderr())
+			cfg, err := config.Parse(text, environ)
+			if err != nil {
+				return err
+			}
+			log, level, flush, err := newLogger(cfg.Log, cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
 			defer flush()
-			for _, warning := range cfg.Warnings() {
-				log.Warn("the configuration is allowed and hardly meant", zap.String("key", warning.Key), zap.String("problem", warning.Message))
-			}
-			return serve(cmd.Context(), cfg, environ, log)
+			warn(log, cfg)
+			return serve(cmd.Context(), cfg, environ, log, &follower{path: path, environ: environ, level: level, log: log, running: sha256.Sum256(text)})
 		},
 	}
 	configFlag(cmd, &path)
 	return cmd
 }
 
-// serve runs the proxy until the context ends and everything in progress has been finished.
-func serve(ctx context.Context, cfg *config.Config, environ []string, log *zap.Logger) error {
+// warn tells of what is allowed and hardly meant.
+func warn(log *zap.Logger, cfg *config.Config) {
+	for _, warning := range cfg.Warnings() {
+		log.Warn("the configuration is allowed and hardly meant", zap.String("key", warning.Key), zap.String("problem", warning.Message))
+	}
+}
+
+// serve runs the proxy until the context ends and everything in progress has been finished. The follower looks after the configuration; nil: it
+// does not change.
+func serve(ctx context.Context, cfg *config.Config, environ []string, log *zap.Logger, follow *follower) error {
 	// A proxy's heap is small, so that by default it would be collected many times a second under load. Memory that is allocated and never
 	// touched takes no room, but lets the heap grow by half as much between collections. A big heap, of an index of very many dead letters, is
 	// not let to grow by more than half of itself.
@@ -74,6 +84,7 @@ func serve(ctx context.Context, cfg *config.Config, environ []string, log *zap.L
 	}
 	restore := zap.RedirectStdLog(log) // the standard library's transport has a remark now and then
 	defer restore()
+	s.follow = follow
 	return s.run(ctx)
 }
 
@@ -86,22 +97,34 @@ const (
 
 // server is a running proxy.
 type server struct {
-	cfg      *config.Config
 	log      *zap.Logger
-	accounts []*proxy.Account
+	environ  []string
+	parts    *shared
+	bodies   *spool.Pool
+	reg      *prometheus.Registry
+	loads    loads
+	follow   *follower                        // nil: the configuration does not change
+	accounts atomic.Pointer[[]*proxy.Account] // those of the configuration
 	store    *dlq.Store
 	quality  *quality.Summary
 	state    *share.Store // nil: nothing is shared with other processes
 	tell     *announcer
 	replays  *replay.Replayer
-	autos    []replay.Auto // for accounts whose letters are replayed without being asked for
-	servers  []*bound
+	failed   chan error                   // of a listener
+	console  atomic.Pointer[http.Handler] // the admin listener's
 	admin    *bound
 	ready    atomic.Bool
 	quit     chan struct{} // closed when the admin listener is told to end the process
 	quitOnce sync.Once
 	ending   context.Context //nolint:containedctx // the life of the process: ends with proxy.ErrShutdown when the time to drain is over
 	end      context.CancelCauseFunc
+
+	mu       sync.Mutex       // held while the configuration changes
+	cfg      *config.Config   // in effect
+	servers  []*bound         // of accounts; those that leave are among them until their last request is over
+	autos    map[string]*auto // of accounts whose letters are replayed without being asked for
+	draining bool             // nothing changes any more
+	leaving  sync.WaitGroup   // of listeners and replays
 }
 
 // bound is an HTTP server and the listener it serves.
@@ -109,11 +132,19 @@ type bound struct {
 	*http.Server
 	listener net.Listener
 	tls      bool
+
+	account *proxy.Live // behind it; nil: none
+	name    string      // of the account
+	listen  string      // its address as the configuration has it
+	conf    config.ServerTLS
+	grpc    bool
+	leaves  bool // it takes nothing new
 }
 
 // open builds everything in the order in which it depends on each other. What is opened is closed again when a later step fails.
 func open(ctx context.Context, cfg *config.Config, environ []string, log *zap.Logger) (_ *server, err error) {
-	s := &server{cfg: cfg, log: log, tell: new(announcer), quit: make(chan struct{})}
+	s := &server{cfg: cfg, log: log, environ: environ, tell: new(announcer), quit: make(chan struct{}), failed: make(chan error, 1), autos: map[string]*auto{}}
+	s.accounts.Store(new([]*proxy.Account))
 	s.ending, s.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	defer func() {
 		if err != nil {
@@ -122,9 +153,9 @@ func open(ctx context.Context, cfg *config.Config, environ []string, log *zap.Lo
 	}()
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	registerProcessMetrics(reg)
+	s.reg, s.loads = reg, registerProcessMetrics(reg)
 
-	bodies, err := spool.New(spool.Limits{
+	s.bodies, err = spool.New(spool.Limits{
 		MaxBytes: int64(cfg.Body.MaxBytes), Dir: cfg.Body.Dir,
 		MemoryPerBody: max(1, int64(cfg.Body.MemoryPerRequest)), MemoryTotal: max(1, int64(cfg.Body.MemoryTotal)), // 0 is the configuration's word for none
 	}, reg)
@@ -141,49 +172,34 @@ func open(ctx context.Context, cfg *config.Config, environ []string, log *zap.Lo
 		return nil, fmt.Errorf("dead_letters.webhook: %w", err)
 	}
 	s.store.Announce()
-	parts := newShared(s.ending, cfg, environ, log, reg, bodies, s.store, s.tell)
-	parts.jobs = s.store
+	parts := newShared(s.ending, cfg, environ, log, reg, s.bodies, s.store, s.tell)
+	s.parts, parts.jobs = parts, s.store
 	s.quality = openQuality(cfg.DeadLetters.Dir, log)
 	parts.requests.Figures = keepFigures(s.quality)
 	if s.state, err = openState(cfg.State, log, reg); err != nil {
 		return nil, err
 	}
 	parts.state = s.state
-	for _, p := range cfg.Providers {
-		account, err := parts.account(ctx, p)
-		if err != nil {
-			return nil, err
-		}
-		s.accounts = append(s.accounts, account)
-		if auto := cfg.DeadLetters.AutoReplay; auto.Enabled && !p.Observes() {
-			s.autos = append(s.autos, replay.Auto{Account: p.Name, MaxAge: auto.MaxAge, Rate: auto.Rate, Recovered: parts.recovered[p.Name]})
-		}
-		b, err := s.bind(ctx, "providers."+p.Name+".listen", p.Listen, p.TLS, account)
-		if err != nil {
-			return nil, err
-		}
-		if account.Provider.GRPC != nil {
-			b.Protocols = proxy.Protocols()
-		}
-		s.servers = append(s.servers, b)
-	}
-	if err = group(cfg.Providers, s.accounts); err != nil {
+	next, err := s.prepare(ctx, cfg)
+	if err != nil {
 		return nil, err
 	}
+	for i, b := range next.servers {
+		b.account.Store(next.accounts[i])
+	}
+	s.servers = next.servers
 	letters, err := dlq.View(cfg.DeadLetters.Dir)
 	if err != nil {
 		return nil, err
 	}
-	if s.replays, err = replay.New(replay.Options{Store: s.store, Letters: letters, Accounts: s.accounts, Registerer: reg, Log: log}); err != nil {
+	if s.replays, err = replay.New(replay.Options{Store: s.store, Letters: letters, Accounts: next.accounts, Registerer: reg, Log: log}); err != nil {
 		return nil, err
 	}
-	handler, err := admin.New(admin.Options{
-		Gatherer: reg, Ready: s.ready.Load, Quit: s.askToQuit, Accounts: s.states, LettersDir: cfg.DeadLetters.Dir, Letters: s.store, Retention: cfg.DeadLetters.Retention, Replay: s.replays,
-		Listen: cfg.Admin.Listen, Hosts: cfg.Admin.Hosts, TokenFile: cfg.Admin.TokenFile, Log: log,
-	})
-	if err != nil {
+	s.accounts.Store(&next.accounts)
+	if err = s.openConsole(cfg); err != nil {
 		return nil, err
 	}
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*s.console.Load()).ServeHTTP(w, r) })
 	s.admin, err = s.bind(ctx, "admin.listen", cfg.Admin.Listen, cfg.Admin.TLS, handler)
 	return s, err
 }
@@ -221,39 +237,57 @@ const (
 // run serves until the context ends, then drains.
 func (s *server) run(ctx context.Context) error {
 	defer s.close()
-	failed := make(chan error, len(s.servers)+1)
+	defer s.leaving.Wait()
+	defer s.endAutos()
 	for _, b := range append(s.servers, s.admin) {
-		go func() { failed <- b.serve() }()
+		s.begin(b)
 	}
-	replaying, stopReplaying := context.WithCancel(s.ending)
-	var autos sync.WaitGroup
-	defer autos.Wait()
-	defer stopReplaying()
-	autos.Go(func() { s.quality.Keep(replaying, s.cfg.DeadLetters.Dir, s.qualityNotKept) })
-	for _, a := range s.autos {
-		autos.Go(func() { s.replays.Auto(replaying, a) })
+	dir := s.cfg.DeadLetters.Dir
+	keeping, stopKeeping := context.WithCancel(s.ending)
+	var kept sync.WaitGroup
+	defer kept.Wait()
+	defer stopKeeping()
+	kept.Go(func() { s.quality.Keep(keeping, dir, s.qualityNotKept) })
+	s.tendAutos()
+	for _, b := range s.servers {
+		s.sayListening(b)
 	}
-	hup := make(chan os.Signal, 1)
-	signal.Notify(hup, syscall.SIGHUP)
-	defer signal.Stop(hup)
-	s.ready.Store(true)
-	for i, a := range s.accounts {
-		s.log.Info("listening", zap.String("provider", a.Name), zap.String("kind", a.Provider.Name),
-			zap.Stringer("listen", s.servers[i].listener.Addr()), zap.String("upstream", a.Upstream.Redacted()), zap.Bool("observes", a.Observe != nil))
+	s.ready.Store(true) // from here on the configuration may change
+	s.log.Info("ready", zap.Stringer("admin", s.admin.listener.Addr()), zap.String("dead_letters", dir), zap.String("version", thisBuild().version))
+	following, stopFollowing := context.WithCancel(ctx)
+	defer stopFollowing()
+	if s.follow != nil {
+		hup := make(chan os.Signal, 1)
+		signal.Notify(hup, syscall.SIGHUP)
+		defer signal.Stop(hup)
+		s.follow.loads, s.follow.apply = s.loads, s.apply
+		s.leaving.Go(func() { s.follow.run(following, hup) })
 	}
-	s.log.Info("ready", zap.Stringer("admin", s.admin.listener.Addr()), zap.String("dead_letters", s.cfg.DeadLetters.Dir), zap.String("version", thisBuild().version))
-	for {
-		select {
-		case err := <-failed:
-			return errors.Join(err, s.drain())
-		case <-hup:
-			s.log.Warn("the configuration is read at start only; restart to apply a change")
-			continue
-		case <-ctx.Done():
-		case <-s.quit:
+	select {
+	case err := <-s.failed:
+		return errors.Join(err, s.drain())
+	case <-ctx.Done():
+	case <-s.quit:
+	}
+	return s.drain()
+}
+
+// begin serves on a listener.
+func (s *server) begin(b *bound) {
+	go func() {
+		if err := b.serve(); err != nil {
+			select {
+			case s.failed <- err:
+			default: // one is enough to end
+			}
 		}
-		return s.drain()
-	}
+	}()
+}
+
+func (s *server) sayListening(b *bound) {
+	a := b.account.Load()
+	s.log.Info("listening", zap.String("provider", a.Name), zap.String("kind", a.Provider.Name),
+		zap.Stringer("listen", b.listener.Addr()), zap.String("upstream", a.Upstream.Redacted()), zap.Bool("observes", a.Observe != nil))
 }
 
 func (b *bound) serve() error {

@@ -11,8 +11,9 @@ import (
 
 // states shows the accounts to the admin listener.
 func (s *server) states() []admin.Account {
-	all := make([]admin.Account, 0, len(s.accounts))
-	for _, a := range s.accounts {
+	accounts := s.current()
+	all := make([]admin.Account, 0, len(accounts))
+	for _, a := range accounts {
 		circuit := a.Breakers.Snapshot()
 		paused, waiting := map[string]float64{}, map[string]admin.Queue{}
 		for _, scope := range a.Queues.Scopes() {
@@ -55,8 +56,18 @@ func lastHour(m watch.Minute) admin.Hour {
 	return h
 }
 
+// loads shows how the configuration was last read.
+type loads struct{ successful, at, pending prometheus.Gauge }
+
+// taken notes that the configuration was taken, but for so many settings that wait for a restart.
+func (l loads) taken(pending int) {
+	l.successful.Set(1)
+	l.at.SetToCurrentTime()
+	l.pending.Set(float64(pending))
+}
+
 // registerProcessMetrics registers what is true of the process as a whole.
-func registerProcessMetrics(reg prometheus.Registerer) {
+func registerProcessMetrics(reg prometheus.Registerer) loads {
 	b := thisBuild()
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "ocrproxy_build_info", Help: "1, with version, commit and Go version as labels.",
@@ -66,8 +77,12 @@ func registerProcessMetrics(reg prometheus.Registerer) {
 	at := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "ocrproxy_config_last_reload_success_timestamp_seconds", Help: "When the configuration in effect was read.",
 	})
-	reg.MustRegister(info, loaded, at)
+	pending := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "ocrproxy_config_restart_pending", Help: "Settings of the configuration that were changed and wait for a restart.",
+	})
+	reg.MustRegister(info, loaded, at, pending)
 	info.Set(1)
-	loaded.Set(1)
-	at.SetToCurrentTime()
+	l := loads{loaded, at, pending}
+	l.taken(0)
+	return l
 }

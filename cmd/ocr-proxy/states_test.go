@@ -44,7 +44,8 @@ func TestTheAdminListenerIsToldWhoWaits(t *testing.T) {
 	cfg.Providers = []config.Provider{{Name: "a", Kind: "azure", Listen: "127.0.0.1:0", Upstream: "http://up.example", Auth: config.Auth{Type: "none"}, Retry: cfg.Retry, Breaker: cfg.Breaker, Pacing: cfg.Pacing}}
 	cfg.Providers[0].Pacing.MaxInFlight, cfg.Providers[0].Pacing.OpenJobs = 1, 3
 	accounts := wired(t, cfg, nil)
-	s := &server{accounts: accounts}
+	s := new(server)
+	s.accounts.Store(&accounts)
 	require.Empty(t, s.states()[0].Queue)
 	require.NotNil(t, s.states()[0].Queue, "an object, also without members")
 

@@ -66,7 +66,9 @@ type shared struct {
 	calls    *calls.Table
 	seed     maphash.Seed
 
-	recovered map[string]chan struct{} // by account: told when its circuits have closed; what is not heard at once is heard later, once
+	standing map[standingKey]*standing // what outlives a change of settings, also of accounts that were taken out and may come back
+	secrets  map[string]secret         // by account and key
+	ways     map[string]way            // by account
 }
 
 func newShared(ending context.Context, cfg *config.Config, environ []string, logger *zap.Logger, reg prometheus.Registerer, bodies *spool.Pool, sink proxy.Sink, tell *announcer) *shared {
@@ -74,7 +76,8 @@ func newShared(ending context.Context, cfg *config.Config, environ []string, log
 		log: logger, tell: tell, environ: environ, bodies: bodies, maxBody: int64(cfg.Body.MaxBytes), sink: sink, version: cfg.DeadLetters.ProcessingVersion, ending: ending,
 		requests: proxy.NewMetrics(reg), breakers: breaker.NewMetrics(reg), queues: pace.NewMetrics(reg), watches: watch.NewMetrics(reg),
 		calls:  calls.New(calls.Limits{TTL: cfg.Rescue.TTL, MaxBytes: int64(cfg.Rescue.MaxBytes)}),
-		copies: proxy.NewBuffers(copySize, copyBuffers), seed: maphash.MakeSeed(), recovered: map[string]chan struct{}{},
+		copies: proxy.NewBuffers(copySize, copyBuffers), seed: maphash.MakeSeed(),
+		standing: map[standingKey]*standing{}, secrets: map[string]secret{}, ways: map[string]way{},
 	}
 }
 
@@ -84,17 +87,17 @@ func (s *shared) account(ctx context.Context, c config.Provider) (*proxy.Account
 	if err != nil {
 		return nil, err
 	}
-	secret, err := s.credential(ctx, c, "auth", c.Auth)
+	own, err := s.secret(ctx, c, "auth", c.Auth)
 	if err != nil {
 		return nil, fmt.Errorf("provider %s: auth: %w", c.Name, err)
 	}
 	var replaySecret *credential.Credential // nil: the account's own
 	if c.ReplayAuth.OwnCredential() {
-		if replaySecret, err = s.credential(ctx, c, "replay_auth", c.ReplayAuth); err != nil {
+		if replaySecret, err = s.secret(ctx, c, "replay_auth", c.ReplayAuth); err != nil {
 			return nil, fmt.Errorf("provider %s: replay_auth: %w", c.Name, err)
 		}
 	}
-	roots, err := upstreamRoots(c.UpstreamTLS.CAFile)
+	out, err := s.way(c)
 	if err != nil {
 		return nil, fmt.Errorf("provider %s: upstream_tls.ca_file: %w", c.Name, err)
 	}
@@ -107,8 +110,24 @@ func (s *shared) account(ctx context.Context, c config.Provider) (*proxy.Account
 	for _, operation := range scopes {
 		policies[operation] = policy(c.Retry.For(operation))
 	}
-	purse, recovered := new(retry.Purse), make(chan struct{}, 1)
-	s.recovered[c.Name] = recovered
+	st := s.stand(c, kind, scopes)
+	return &proxy.Account{
+		Name: c.Name, Provider: kind, Upstream: c.UpstreamURL(),
+		Policy: func(operation string) proxy.Policy { return policies[operation] },
+		Rules:  rules, Injection: injection(c.InjectToken), Scrutiny: scrutiny(c.Review), RepairPages: c.RepairPages, Precheck: prechecked(c.Precheck), Idempotency: proxy.Idempotency{Header: c.IdempotencyHeader, Bare: !c.IdempotencyQuoted}, Credential: own, ReplayCredential: replaySecret, Self: selfAddress(c), Letters: s.openLetters(c.Name),
+		Observe: s.observer(c), Breakers: st.breakers, HoldOpen: holds(c), Queues: st.queues, Permits: st.permits, Adaptive: learns(c), TripOnThrottle: trips(c), OnSustained: sustained(c.Breaker), Purse: st.purse,
+		Calls: s.calls, Jobs: s.jobs, Transport: out.plain, GRPCTransport: out.grpc, Bodies: s.bodies, MaxBody: s.maxBody, CopyBuffers: s.copies, Sink: s.sink, Version: s.version,
+		Metrics: st.metrics, Watch: st.watch, Log: s.log, ErrorLog: log.New(io.Discard, "", 0), Ending: s.ending, Seed: s.seed,
+	}, nil
+}
+
+// stand gives what an account has beside its settings: that of before where it is the same account, else made anew.
+func (s *shared) stand(c config.Provider, kind *provider.Provider, scopes []string) *standing {
+	key := keyOf(c)
+	if st := s.standing[key]; st != nil {
+		return st
+	}
+	st := &standing{purse: new(retry.Purse), recovered: make(chan struct{}, 1)}
 	tell := s.tell
 	if c.Observes() {
 		tell = new(announcer) // nobody is called about what is only looked at
@@ -124,26 +143,29 @@ func (s *shared) account(ctx context.Context, c config.Provider) (*proxy.Account
 		watched.Turn(circuitOf(state))
 		if state == breaker.Closed {
 			select {
-			case recovered <- struct{}{}:
+			case st.recovered <- struct{}{}:
 			default: // it is known
 			}
 		}
 	}))
-	hold, permits := c.Breaker.OnOpen == "wait", s.permits(c, kind)
-	queues = pace.NewQueues(c.Name, scopes, queueSettings(c), proxy.CircuitOf(breakers, hold), permits)
+	st.hold.Store(holds(c))
+	holding, passing := proxy.CircuitOf(breakers, true), proxy.CircuitOf(breakers, false)
+	permits := s.permits(c, kind)
+	queues = pace.NewQueues(c.Name, scopes, queueSettings(c), func() (pace.CircuitState, time.Duration) {
+		if st.hold.Load() {
+			return holding()
+		}
+		return passing()
+	}, permits)
 	if !c.Observes() { // what would be must not reach the proxies that act
 		s.together(c, breakers, queues, permits)
 	}
 	s.breakers.Add(breakers)
 	s.queues.Add(queues)
-	return &proxy.Account{
-		Name: c.Name, Provider: kind, Upstream: c.UpstreamURL(),
-		Policy: func(operation string) proxy.Policy { return policies[operation] },
-		Rules:  rules, Injection: injection(c.InjectToken), Scrutiny: scrutiny(c.Review), RepairPages: c.RepairPages, Precheck: prechecked(c.Precheck), Idempotency: proxy.Idempotency{Header: c.IdempotencyHeader, Bare: !c.IdempotencyQuoted}, Credential: secret, ReplayCredential: replaySecret, Self: selfAddress(c), Letters: s.openLetters(c.Name),
-		Observe: s.observer(c), Breakers: breakers, HoldOpen: hold, Queues: queues, Permits: permits, Adaptive: learns(c), TripOnThrottle: trips(c), OnSustained: sustained(c.Breaker), Purse: purse,
-		Calls: s.calls, Jobs: s.jobs, Transport: proxy.NewTransport(roots), GRPCTransport: proxy.NewGRPCTransport(roots), Bodies: s.bodies, MaxBody: s.maxBody, CopyBuffers: s.copies, Sink: s.sink, Version: s.version,
-		Metrics: s.requests.Account(c.Name, c.Kind, purse), Watch: watched, Log: s.log, ErrorLog: log.New(io.Discard, "", 0), Ending: s.ending, Seed: s.seed,
-	}, nil
+	st.breakers, st.queues, st.permits, st.watch = breakers, queues, permits, watched
+	st.metrics = s.requests.Account(c.Name, c.Kind, st.purse)
+	s.standing[key] = st
+	return st
 }
 
 // observer is what an account that observes has of its own; nil: it acts.
@@ -191,6 +213,9 @@ func (s *shared) permits(c config.Provider, kind *provider.Provider) *pace.Permi
 	}
 	return permits
 }
+
+// holds reports whether requests wait for an open circuit.
+func holds(c config.Provider) bool { return c.Breaker.OnOpen == "wait" }
 
 // trips reports whether throttles count as failures of the account.
 func trips(c config.Provider) bool { return c.Breaker.OnThrottle == "trip" }
@@ -363,18 +388,22 @@ func ruleTable(rules []config.Rule) (classify.Table, error) {
 	return table, nil
 }
 
-// upstreamRoots are the system's authorities and those in the file; nil for the system's alone.
-func upstreamRoots(file string) (*x509.CertPool, error) {
+// upstreamAuthorities are those of a file in PEM form; nil for the system's alone.
+func upstreamAuthorities(file string) ([]byte, error) {
 	if file == "" {
+		return nil, nil
+	}
+	return os.ReadFile(file) //nolint:gosec // the configuration names the file
+}
+
+// upstreamRoots are the system's authorities and those given in PEM form; nil for the system's alone.
+func upstreamRoots(pem []byte) (*x509.CertPool, error) {
+	if pem == nil {
 		return nil, nil //nolint:nilnil // nil is how the standard library spells "the system's"
 	}
 	roots, err := x509.SystemCertPool()
 	if err != nil {
 		roots = x509.NewCertPool()
-	}
-	pem, err := os.ReadFile(file) //nolint:gosec // the configuration names the file
-	if err != nil {
-		return nil, err
 	}
 	if !roots.AppendCertsFromPEM(pem) {
 		return nil, errors.New("holds no certificate in PEM form")

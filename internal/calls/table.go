@@ -12,6 +12,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -38,7 +39,7 @@ const maxKept = 10_000
 
 // Table remembers calls. The zero value is not ready: make one with New. All methods may be called concurrently.
 type Table struct {
-	limits Limits
+	limits atomic.Pointer[Limits]
 
 	mu      sync.Mutex
 	flights map[owner]map[*Flight]struct{}
@@ -64,11 +65,21 @@ type kept struct {
 
 // New returns an empty table.
 func New(l Limits) *Table {
-	return &Table{limits: l, flights: map[owner]map[*Flight]struct{}{}, kept: map[owner]map[string]*kept{}}
+	t := &Table{flights: map[owner]map[*Flight]struct{}{}, kept: map[owner]map[string]*kept{}}
+	t.limits.Store(&l)
+	return t
+}
+
+// Update replaces the limits. What is kept already stays for as long as it was to, and goes now where there is too much of it.
+func (t *Table) Update(l Limits) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.limits.Store(&l)
+	t.makeRoom(time.Now())
 }
 
 // On reports whether answers are kept at all.
-func (t *Table) On() bool { return t != nil && t.limits.TTL > 0 }
+func (t *Table) On() bool { return t != nil && t.limits.Load().TTL > 0 }
 
 // Flight is a call under way.
 type Flight struct {
@@ -206,14 +217,15 @@ func (f *Flight) alike() []*Flight {
 
 // Keep stores a share of an answer until somebody asks for the same call again, the time is over, or room is needed for newer ones.
 func (t *Table) Keep(c Call, a *Answer) error {
-	if !t.On() || a.Size() > t.limits.MaxBytes {
+	limits := t.limits.Load()
+	if limits.TTL <= 0 || a.Size() > limits.MaxBytes {
 		return nil
 	}
 	print, err := c.Print()
 	if err != nil {
 		return err
 	}
-	k := &kept{owner: owner{c.Account, c.Credential}, print: print, id: c.ID, answer: a.Share(), until: time.Now().Add(t.limits.TTL)}
+	k := &kept{owner: owner{c.Account, c.Credential}, print: print, id: c.ID, answer: a.Share(), until: time.Now().Add(limits.TTL)}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	of := t.kept[k.owner]
@@ -230,7 +242,7 @@ func (t *Table) Keep(c Call, a *Answer) error {
 	t.count++
 	t.bytes += a.Size()
 	t.makeRoom(time.Now())
-	time.AfterFunc(t.limits.TTL, t.expire)
+	time.AfterFunc(limits.TTL, t.expire)
 	return nil
 }
 
@@ -298,7 +310,7 @@ func (t *Table) expire() {
 func (t *Table) makeRoom(now time.Time) {
 	for len(t.order) > 0 {
 		k := t.order[0]
-		if !k.gone && k.until.After(now) && t.bytes <= t.limits.MaxBytes && t.count <= maxKept {
+		if !k.gone && k.until.After(now) && t.bytes <= t.limits.Load().MaxBytes && t.count <= maxKept {
 			return
 		}
 		t.drop(k)

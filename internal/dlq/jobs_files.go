@@ -64,7 +64,7 @@ func (s *Store) keepJobPayload(ctx context.Context, r *JobRecord, body io.Reader
 		return "", nil
 	}
 	read := s.hashOnly
-	if s.keepPayloads {
+	if s.keepPayloads.Load() {
 		read = s.stagePayload
 	}
 	f, err := read(ctx, body)
@@ -76,7 +76,7 @@ func (s *Store) keepJobPayload(ctx context.Context, r *JobRecord, body io.Reader
 	}
 	defer f.discard()
 	r.Start.BodyBytes, r.Start.BodySHA256 = f.size, f.hexSum()
-	if !s.keepPayloads {
+	if !s.keepPayloads.Load() {
 		return "", nil
 	}
 	sum = f.hexSum()

@@ -96,7 +96,7 @@ func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements [prometheus.Collector].
 func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 	c.store.reconcile()
-	ch <- prometheus.MustNewConstMetric(c.limit, prometheus.GaugeValue, float64(c.store.usage.limit))
+	ch <- prometheus.MustNewConstMetric(c.limit, prometheus.GaugeValue, float64(c.store.usage.most()))
 	if c.store.usage.isTold() {
 		ch <- prometheus.MustNewConstMetric(c.bytes, prometheus.GaugeValue, float64(c.store.usage.bytes()))
 	}

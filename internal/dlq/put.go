@@ -171,7 +171,7 @@ func (s *Store) takeBody(ctx context.Context, e *Envelope, body io.Reader) (*sta
 		return nil, nil
 	}
 	read := s.hashOnly
-	if s.keepPayloads {
+	if s.keepPayloads.Load() {
 		read = s.stagePayload
 	}
 	f, err := read(ctx, body)
@@ -179,7 +179,7 @@ func (s *Store) takeBody(ctx context.Context, e *Envelope, body io.Reader) (*sta
 		return nil, err
 	}
 	e.Request.BodyBytes, e.Request.BodySHA256 = f.size, f.hexSum()
-	if !s.keepPayloads {
+	if !s.keepPayloads.Load() {
 		return nil, nil
 	}
 	e.RawPayloadRef = payloadRef(f.hexSum())
@@ -191,7 +191,7 @@ func (s *Store) takeBody(ctx context.Context, e *Envelope, body io.Reader) (*sta
 func (s *Store) raise(ctx context.Context, old *Envelope, size int64, e *Envelope, body io.Reader) error {
 	old.repeat(e)
 	var payload *staged
-	if body != nil && s.keepPayloads && !s.hasPayload(old) {
+	if body != nil && s.keepPayloads.Load() && !s.hasPayload(old) {
 		var err error
 		if payload, err = s.takeBody(ctx, e, body); err != nil {
 			return err

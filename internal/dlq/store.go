@@ -46,7 +46,7 @@ type Options struct {
 // mark on it: the next one is tried as if nothing had happened.
 type Store struct {
 	dir          string
-	keepPayloads bool
+	keepPayloads atomic.Bool
 	log          *zap.Logger
 	metrics      *metrics
 	observer     Observer
@@ -106,22 +106,22 @@ func Open(dir string, o Options) (*Store, error) {
 	}
 	waiting, background := newWaitingCalls(), newErrand()
 	s := &Store{
-		dir:          dir,
-		keepPayloads: o.KeepPayloads,
-		log:          o.Logger,
-		observer:     o.Observer,
-		index:        newIndex(dir, waiting),
-		waiting:      waiting,
-		jobs:         newJobIndex(),
-		usage:        &usage{dir: dir, limit: o.MaxBytes, background: background},
-		background:   background,
-		syncing:      make(chan struct{}, maxSyncing),
-		requests:     newKeyLocks(),
-		contents:     newKeyLocks(),
-		buffers:      sync.Pool{New: func() any { return new([copyBufferBytes]byte) }},
-		writers:      make(chan struct{}, maxWriters),
-		lock:         lock,
+		dir:        dir,
+		log:        o.Logger,
+		observer:   o.Observer,
+		index:      newIndex(dir, waiting),
+		waiting:    waiting,
+		jobs:       newJobIndex(),
+		usage:      &usage{dir: dir, limit: o.MaxBytes, background: background},
+		background: background,
+		syncing:    make(chan struct{}, maxSyncing),
+		requests:   newKeyLocks(),
+		contents:   newKeyLocks(),
+		buffers:    sync.Pool{New: func() any { return new([copyBufferBytes]byte) }},
+		writers:    make(chan struct{}, maxWriters),
+		lock:       lock,
 	}
+	s.keepPayloads.Store(o.KeepPayloads)
 	s.folders = newGroupCommit(s.syncFolder)
 	s.volume = newVolume(dir, s.path(tmpFolder), s.usage.pending)
 	if s.log == nil {

@@ -20,10 +20,10 @@ const (
 // written, so that writers together never pass the limit.
 type usage struct {
 	dir        string
-	limit      int64 // 0: no limit.
 	background *errand
 
 	mu       sync.Mutex
+	limit    int64 // 0: no limit.
 	stored   int64 // In files that are in their place.
 	reserved int64 // Promised to writes under way.
 	told     bool  // Stored is at least an estimate.
@@ -43,6 +43,13 @@ func (u *usage) reserve(n int64) bool {
 	}
 	u.background.run(fullWait, func(ctx context.Context) { u.refresh(ctx) })
 	return u.tryReserve(n)
+}
+
+// most is the limit in bytes; 0: there is none.
+func (u *usage) most() int64 {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.limit
 }
 
 // isDue tells whether another walk is worth it. The first one is part of the start, and nobody waits for that.

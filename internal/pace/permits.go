@@ -97,10 +97,10 @@ func (p *Permits) Open() (open, limit int) {
 	return p.known(), p.bound()
 }
 
-// Update replaces the configured limit. What was learned stays.
-func (p *Permits) Update(limit int) {
+// Update replaces the configured limit and the time after which a limit that was learned grows. What was learned stays.
+func (p *Permits) Update(limit int, recovery time.Duration) {
 	p.mu.Lock()
-	p.limit = limit
+	p.limit, p.recovery = limit, recovery
 	p.mu.Unlock()
 	p.tell()
 }

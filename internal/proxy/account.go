@@ -77,7 +77,8 @@ type Sink interface {
 	Put(ctx context.Context, e *dlq.Envelope, body io.Reader) (id string, err error)
 }
 
-// Account is everything that the requests of one listener share. Its fields are set before it serves and not changed afterwards.
+// Account is everything that the requests of one listener share. Its fields are set before it serves and not changed afterwards: other settings
+// are another Account over the same state, see [Live].
 type Account struct {
 	Name     string
 	Provider *provider.Provider

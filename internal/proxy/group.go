@@ -25,7 +25,13 @@ type Group struct {
 	spread   []*share   // nil: the listener's own account alone
 	fallback []*Account
 
-	mu     sync.Mutex // guards the shares' turns and unsure
+	mu    sync.Mutex // guards the shares' turns
+	leads *leads
+}
+
+// leads outlive a group: when the configuration changes, the group that follows has them too.
+type leads struct {
+	mu     sync.Mutex
 	unsure map[string]lead
 }
 
@@ -36,7 +42,7 @@ type share struct {
 
 // lead is an account that may have started a job although no answer says so, or that has one that the journal could not take.
 type lead struct {
-	account *Account
+	account string
 	until   time.Time
 }
 
@@ -53,7 +59,7 @@ const (
 // The fallback accounts are asked after that, in their order; their own groups do not count. The error says which account cannot take part: one
 // of another kind, one that marks repeats in another way, or one without a credential of its own, to which a worker's would go.
 func NewGroup(own *Account, shares []Share, fallback []*Account) (*Group, error) {
-	g := &Group{own: own, all: []*Account{own}, fallback: fallback, unsure: map[string]lead{}}
+	g := &Group{own: own, all: []*Account{own}, fallback: fallback, leads: &leads{unsure: map[string]lead{}}}
 	for _, s := range shares {
 		if s.Weight < 1 {
 			return nil, fmt.Errorf("account %s has a weight below 1", s.Account.Name)
@@ -73,6 +79,14 @@ func NewGroup(own *Account, shares []Share, fallback []*Account) (*Group, error)
 		}
 	}
 	return g, nil
+}
+
+// Follow has the group know what an earlier one of the same listener knows, and tell it what it learns. It is called before the first request;
+// nil: there was none.
+func (g *Group) Follow(earlier *Group) {
+	if earlier != nil {
+		g.leads = earlier.leads
+	}
 }
 
 // group is every account that this listener's calls may have gone to.
@@ -159,30 +173,37 @@ func (g *Group) inTurn(ready func(*Account) bool) []*Account {
 
 // remember notes for that long where a call went that may have been done there, so that its next repeat goes nowhere else, or where a job is.
 func (g *Group) remember(call string, a *Account, length time.Duration) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if _, known := g.unsure[call]; !known && len(g.unsure) >= maxLeads {
-		for other := range g.unsure { // any: so many unsure starts within the time mean that nothing here can be kept apart
-			delete(g.unsure, other)
+	k := g.leads
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if _, known := k.unsure[call]; !known && len(k.unsure) >= maxLeads {
+		for other := range k.unsure { // any: so many unsure starts within the time mean that nothing here can be kept apart
+			delete(k.unsure, other)
 			break
 		}
 	}
-	g.unsure[call] = lead{a, time.Now().Add(length)}
+	k.unsure[call] = lead{a.Name, time.Now().Add(length)}
 }
 
-// lead is the account that may have done a call already, or that has a job; nil: none is known.
+// lead is the account that may have done a call already, or that has a job; nil: none is known, or it is not of the group any more.
 func (g *Group) lead(call string) *Account {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	l, ok := g.unsure[call]
+	k := g.leads
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	l, ok := k.unsure[call]
 	if !ok {
 		return nil
 	}
 	if !l.until.After(time.Now()) {
-		delete(g.unsure, call)
+		delete(k.unsure, call)
 		return nil
 	}
-	return l.account
+	for _, a := range g.all {
+		if a.Name == l.account {
+			return a
+		}
+	}
+	return nil
 }
 
 // unique keeps the first of each account.

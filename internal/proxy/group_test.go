@@ -19,9 +19,10 @@ func bare(names ...string) map[string]*Account {
 }
 
 func groupOf(accounts map[string]*Account, weights ...any) *Group {
-	g := &Group{unsure: map[string]lead{}}
+	g := &Group{leads: &leads{unsure: map[string]lead{}}}
 	for i := 0; i < len(weights); i += 2 {
 		g.spread = append(g.spread, &share{Share: Share{accounts[weights[i].(string)], weights[i+1].(int)}}) //nolint:forcetypeassert // a test's table
+		g.all = append(g.all, g.spread[i/2].Account)
 	}
 	return g
 }
@@ -86,18 +87,36 @@ func TestTheFallbackFollowsTheSpreadAndNobodyIsAskedTwice(t *testing.T) {
 
 func TestLeadsAreBounded(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		g, accounts := groupOf(nil), bare("a", "b")
+		accounts := bare("a", "b")
+		g := groupOf(accounts, "a", 1, "b", 1)
 		for i := range maxLeads + 10 {
 			g.remember(strconv.Itoa(i), accounts["a"], leadTime)
 		}
-		require.Len(t, g.unsure, maxLeads)
+		require.Len(t, g.leads.unsure, maxLeads)
 		last := strconv.Itoa(maxLeads + 9)
 		require.Equal(t, accounts["a"], g.lead(last))
 		g.remember(last, accounts["b"], leadTime)
-		require.Len(t, g.unsure, maxLeads)
+		require.Len(t, g.leads.unsure, maxLeads)
 		require.Equal(t, accounts["b"], g.lead(last))
 		time.Sleep(leadTime)
 		require.Nil(t, g.lead(last))
-		require.Len(t, g.unsure, maxLeads-1)
+		require.Len(t, g.leads.unsure, maxLeads-1)
 	})
+}
+
+// After a change of the configuration it is still known where an unsure call went, to the account as it is now, and the other way round.
+func TestLeadsOutliveTheGroup(t *testing.T) {
+	t.Parallel()
+	before, now := bare("a", "b"), bare("a", "c")
+	old, g := groupOf(before, "a", 1, "b", 1), groupOf(now, "a", 1, "c", 1)
+	old.remember("1", before["a"], leadTime)
+	old.remember("2", before["b"], leadTime)
+	require.Nil(t, g.lead("1"))
+	g.Follow(old)
+	require.Same(t, now["a"], g.lead("1"))
+	require.Nil(t, g.lead("2"), "the account is not of the group any more")
+	old.remember("3", before["a"], leadTime) // by a request that was under way
+	require.Same(t, now["a"], g.lead("3"))
+	g.Follow(nil)
+	require.Same(t, now["a"], g.lead("3"))
 }

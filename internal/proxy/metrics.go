@@ -23,7 +23,7 @@ type Metrics struct {
 	Figures func(account, operation, kind, field string, figure float64)
 
 	mu       sync.Mutex
-	accounts []*AccountMetrics
+	accounts map[string]*AccountMetrics
 }
 
 // NewMetrics registers the metrics of requests, once per registry.
@@ -36,6 +36,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "ocrproxy_" + name, Help: help, Buckets: buckets}, labels)
 	}
 	m := &Metrics{
+		accounts:  map[string]*AccountMetrics{},
 		requests:  counter("requests_total", "Workers' requests by how they ended.", "provider", "kind", "operation", "outcome"),
 		attempts:  counter("attempts_total", "Upstream attempts by class.", "provider", "operation", "class"),
 		outcomes:  counter("retry_outcomes_total", "What became of requests that were retried or would have been.", "provider", "outcome"),
@@ -92,10 +93,22 @@ func (m *Metrics) Account(name, kind string, purse *retry.Purse) *AccountMetrics
 	for _, source := range [...]string{fromBackoff, fromHint, fromGate, fromQueue} {
 		m.delay.WithLabelValues(name, source)
 	}
+	m.Add(a)
+	return a
+}
+
+// Add shows an account's requests in progress from now on.
+func (m *Metrics) Add(a *AccountMetrics) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.accounts = append(m.accounts, a)
-	return a
+	m.accounts[a.name] = a
+}
+
+// Remove stops showing them. What was counted stays: a counter that went away and came back smaller would look like a restart.
+func (m *Metrics) Remove(account string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.accounts, account)
 }
 
 // operationMetrics are the handles of one operation, all present as soon as it is first called.

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io/fs"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -37,7 +38,7 @@ type Options struct {
 type Replayer struct {
 	store    *dlq.Store
 	letters  *dlq.Reader
-	accounts map[string]*proxy.Account
+	accounts atomic.Pointer[map[string]*proxy.Account] // by name
 	counted  *prometheus.CounterVec
 	log      *zap.Logger
 
@@ -61,7 +62,7 @@ const (
 // New makes a Replayer. It fails when its metrics cannot be registered.
 func New(o Options) (*Replayer, error) {
 	r := &Replayer{
-		store: o.Store, letters: o.Letters, accounts: map[string]*proxy.Account{}, log: o.Log, unkept: -1,
+		store: o.Store, letters: o.Letters, log: o.Log, unkept: -1,
 		counted: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ocrproxy_dead_letters_replays_total", Help: "Replays of dead letters by what came of them.",
 		}, []string{"provider", "result"}),
@@ -69,17 +70,27 @@ func New(o Options) (*Replayer, error) {
 	if r.log == nil {
 		r.log = zap.NewNop()
 	}
-	for _, a := range o.Accounts {
-		r.accounts[a.Name] = a
-		for _, result := range [...]string{succeeded, failed, refused, postponed, lost} {
-			r.counted.WithLabelValues(a.Name, result)
-		}
-	}
+	r.Use(o.Accounts)
 	if o.Registerer == nil {
 		return r, nil
 	}
 	return r, o.Registerer.Register(r.counted)
 }
+
+// Use replaces the accounts by which letters are sent from now on. What is under way goes on as it began.
+func (r *Replayer) Use(accounts []*proxy.Account) {
+	named := make(map[string]*proxy.Account, len(accounts))
+	for _, a := range accounts {
+		named[a.Name] = a
+		for _, result := range [...]string{succeeded, failed, refused, postponed, lost} {
+			r.counted.WithLabelValues(a.Name, result)
+		}
+	}
+	r.accounts.Store(&named)
+}
+
+// account is the one of that name; nil: the configuration has none.
+func (r *Replayer) account(name string) *proxy.Account { return (*r.accounts.Load())[name] }
 
 // Result is what came of one replay.
 type Result struct {
@@ -172,7 +183,7 @@ func (r *Replayer) count(letter *dlq.Envelope, err error) {
 
 // add counts under the accounts of the configuration alone.
 func (r *Replayer) add(account, result string) {
-	if r.accounts[account] != nil {
+	if r.account(account) != nil {
 		r.counted.WithLabelValues(account, result).Inc()
 	}
 }
@@ -199,7 +210,7 @@ func (r *Replayer) ready(id string) (*dlq.Envelope, *proxy.Account, error) {
 
 // accountOf finds the account that can send a letter; the error is a *RefusedError.
 func (r *Replayer) accountOf(letter *dlq.Envelope) (*proxy.Account, error) {
-	account := r.accounts[letter.Provider]
+	account := r.account(letter.Provider)
 	if account == nil {
 		return nil, &RefusedError{fmt.Sprintf("the configuration has no provider account %q: add it again under that name, or discard the letter", letter.Provider)}
 	}

@@ -40,7 +40,7 @@ type Body struct {
 // pool's MaxBytes. It must be called before the first byte is written.
 func (b *Body) Limit(n int64) {
 	if n <= 0 {
-		n = b.pool.limits.MaxBytes
+		n = b.pool.maxBytes.Load()
 	}
 	b.limit = n
 }

@@ -36,6 +36,7 @@ type Limits struct {
 // counted, so that bodies make room for it.
 type Pool struct {
 	limits    Limits
+	maxBytes  atomic.Int64 // of limits, unless it was changed since
 	memory    *memory
 	spilled   atomic.Int64
 	canReopen bool
@@ -55,6 +56,7 @@ func New(l Limits, reg prometheus.Registerer) (*Pool, error) {
 		l.Dir = os.TempDir()
 	}
 	p := &Pool{limits: l, memory: newMemory(l.MemoryTotal), create: createSpillFile}
+	p.maxBytes.Store(l.MaxBytes)
 	if err := p.proveDir(); err != nil {
 		return nil, fmt.Errorf("body folder %s cannot be used, make it writable or choose another one: %w", l.Dir, err)
 	}
@@ -95,10 +97,13 @@ func (p *Pool) proveDir() error {
 	return errors.Join(err, f.discard())
 }
 
+// SetMaxBytes changes the largest size, in bytes and more than 0, of the bodies that are begun from now on.
+func (p *Pool) SetMaxBytes(n int64) { p.maxBytes.Store(n) }
+
 // Body returns an empty body. Size is the declared length in bytes, or negative
 // when it is not known. Every body must be released.
 func (p *Pool) Body(size int64) *Body {
-	b := &Body{pool: p, declared: max(size, -1), limit: p.limits.MaxBytes, refs: 1}
+	b := &Body{pool: p, declared: max(size, -1), limit: p.maxBytes.Load(), refs: 1}
 	b.more.L = &b.mu
 	return b
 }

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -52,7 +53,8 @@ type Options struct {
 // Letters and all other events are two streams: each is delivered in order, one event at a time, and an alert never waits for a thousand letters.
 type Outbox struct {
 	letters, alerts *queue
-	receiver        receiver
+	receiver        atomic.Pointer[receiver]
+	turning         sync.Mutex // held while the receiver changes, and while one that has gone ends the sending
 	policy          retry.Policy
 	log             *zap.Logger
 	metrics         *Metrics
@@ -69,17 +71,17 @@ type Outbox struct {
 // It fails when the folder cannot be used or the key cannot be read.
 func Open(dir string, o Options) (*Outbox, error) {
 	b := &Outbox{
-		receiver: receiver{url: o.URL, key: o.Key, timeout: o.Timeout, agent: o.UserAgent, transport: o.Transport},
-		policy:   retry.Policy{Base: baseDelay, Cap: capDelay, Jitter: o.Jitter}, // For its waits alone: the bounds are the sender's.
-		log:      o.Logger, metrics: o.Metrics, stopped: make(chan struct{}),
+		policy: retry.Policy{Base: baseDelay, Cap: capDelay, Jitter: o.Jitter}, // For its waits alone: the bounds are the sender's.
+		log:    o.Logger, metrics: o.Metrics, stopped: make(chan struct{}),
 	}
-	if b.receiver.transport == nil {
-		b.receiver.transport = NewTransport()
+	r := &receiver{url: o.URL, key: o.Key, timeout: o.Timeout, agent: o.UserAgent, transport: o.Transport}
+	if r.transport == nil {
+		r.transport = NewTransport()
 	}
+	b.receiver.Store(r)
 	if b.log == nil {
 		b.log = zap.NewNop()
 	}
-	b.log = b.log.With(zap.String("webhook", b.receiver.shown()))
 	if b.metrics == nil {
 		b.metrics = NewMetrics(nil)
 	}
@@ -105,6 +107,33 @@ func Open(dir string, o Options) (*Outbox, error) {
 		b.sending.Go(func() { s.run(ctx) })
 	}
 	return b, nil
+}
+
+// Redirect sends what is not delivered yet, and all that follows, to another receiver, or to the same one in another way: the address, the key and
+// the timeout of the options count. It reports false where the receiver has said that it is gone, so that nothing is sent any more: close the
+// outbox and open it again.
+func (b *Outbox) Redirect(o Options) bool {
+	r := &receiver{url: o.URL, key: o.Key, timeout: o.Timeout, agent: o.UserAgent, transport: b.receiver.Load().transport}
+	b.turning.Lock()
+	defer b.turning.Unlock()
+	b.receiver.Store(r)
+	select {
+	case <-b.stopped:
+		return false
+	default:
+		return true
+	}
+}
+
+// end stops the sending for a receiver that has gone; false: there is another by now. First reports whether nobody had noticed.
+func (b *Outbox) end(gone *receiver) (ended, first bool) {
+	b.turning.Lock()
+	defer b.turning.Unlock()
+	if b.receiver.Load() != gone {
+		return false, false
+	}
+	b.stop()
+	return true, gone.gone.CompareAndSwap(false, true)
 }
 
 func (b *Outbox) queues() []*queue { return []*queue{b.letters, b.alerts} }
@@ -162,7 +191,7 @@ func (b *Outbox) Close() error {
 	hurry.Stop()
 	b.cancel()
 	b.metrics.watch(nil)
-	if t, ok := b.receiver.transport.(interface{ CloseIdleConnections() }); ok {
+	if t, ok := b.receiver.Load().transport.(interface{ CloseIdleConnections() }); ok {
 		t.CloseIdleConnections()
 	}
 	return errors.Join(b.letters.close(), b.alerts.close())

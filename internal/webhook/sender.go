@@ -65,11 +65,12 @@ func (s *sender) run(ctx context.Context) {
 func (s *sender) deliver(ctx context.Context, l line) bool {
 	log := s.log.With(zap.String("event", l.id))
 	for attempt := 1; ; attempt++ {
-		if ctx.Err() != nil || s.outbox.receiver.gone.Load() {
+		receiver := s.outbox.receiver.Load()
+		if ctx.Err() != nil || receiver.gone.Load() {
 			return false
 		}
-		a := s.outbox.receiver.post(ctx, l)
-		log := log.With(zap.Int("attempt", attempt), zap.String("reason", a.reason))
+		a := receiver.post(ctx, l)
+		log := log.With(zap.String("webhook", receiver.shown()), zap.Int("attempt", attempt), zap.String("reason", a.reason))
 		switch a.verdict {
 		case accepted:
 			if s.failures > 0 {
@@ -84,10 +85,13 @@ func (s *sender) deliver(ctx context.Context, l line) bool {
 			s.finish(l, Failed)
 			return true
 		case gone:
-			if s.outbox.receiver.gone.CompareAndSwap(false, true) {
-				log.Error("the webhook's receiver says that it is gone; nothing is sent until the next start, and events are kept for it")
+			ended, first := s.outbox.end(receiver)
+			if !ended {
+				continue
 			}
-			s.outbox.stop()
+			if first {
+				log.Error("the webhook's receiver says that it is gone; nothing is sent until another is configured or the proxy starts anew, and events are kept for it")
+			}
 			return false
 		case failed:
 		}
