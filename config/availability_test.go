@@ -9,7 +9,6 @@ import (
 
 func TestFeaturesThatAreNotAvailableYet(t *testing.T) {
 	for key, text := range map[string]string{
-		"tracing.otlp_endpoint":             "tracing: {otlp_endpoint: 'http://x:4318'}",
 		"breaker.on_sustained":              "breaker: {on_sustained: review}",
 		"review.malformed_output":           "review: {malformed_output: review}",
 		"providers[0].review.missing_pages": providers(account("review: {missing_pages: review}")),

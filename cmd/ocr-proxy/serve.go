@@ -27,6 +27,7 @@ import (
 	"github.com/ocr-proxy/ocr-proxy/internal/replay"
 	"github.com/ocr-proxy/ocr-proxy/internal/share"
 	"github.com/ocr-proxy/ocr-proxy/internal/spool"
+	"github.com/ocr-proxy/ocr-proxy/internal/trace"
 	"github.com/ocr-proxy/ocr-proxy/internal/webhook"
 )
 
@@ -89,7 +90,9 @@ type server struct {
 	log      *zap.Logger
 	accounts []*proxy.Account
 	store    *dlq.Store
-	state    *share.Store // nil: nothing is shared with other processes
+	state    *share.Store  // nil: nothing is shared with other processes
+	tracer   *trace.Tracer // nil: nothing is traced
+	drained  time.Time     // when the time to drain is over; zero: it has not begun
 	tell     *announcer
 	replays  *replay.Replayer
 	autos    []replay.Auto // for accounts whose letters are replayed without being asked for
@@ -145,6 +148,10 @@ func open(ctx context.Context, cfg *config.Config, environ []string, log *zap.Lo
 		return nil, err
 	}
 	parts.state = s.state
+	if s.tracer, err = openTracer(ctx, cfg.Tracing, log, reg); err != nil {
+		return nil, err
+	}
+	parts.tracer = s.tracer
 	for _, p := range cfg.Providers {
 		account, err := parts.account(ctx, p)
 		if err != nil {
@@ -282,6 +289,7 @@ func (s *server) close() {
 	if s.state != nil {
 		s.state.Close()
 	}
+	s.endTraces()
 	if err := s.tell.close(); err != nil {
 		s.log.Error("close the webhook's outbox", zap.Error(err))
 	}
