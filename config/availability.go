@@ -6,15 +6,8 @@ type feature struct {
 	on  bool
 }
 
-// missing lists the features that exist once and are not available yet. Building one means deleting its line and, where
+// missing lists the features of an account that are not available yet. Building one means deleting its line and, where
 // it is on by default, changing Default.
-func (c *Config) missing() []feature {
-	return []feature{
-		{"tracing.otlp_endpoint", c.Tracing.OTLPEndpoint != ""},
-	}
-}
-
-// missing lists the features of an account that are not available yet.
 func (p Provider) missing() []feature {
 	return []feature{
 		{"clients", p.Clients.TokenFile != ""},
@@ -28,7 +21,6 @@ func (c *checker) availability() {
 			s.need(!f.on, f.key, "is not available yet; leave it out or at its default")
 		}
 	}
-	refuse(scope{checker: c}, c.cfg.missing())
 	for i, p := range c.cfg.Providers {
 		refuse(c.entry(i), p.missing())
 	}

@@ -9,8 +9,7 @@ import (
 
 func TestFeaturesThatAreNotAvailableYet(t *testing.T) {
 	for key, text := range map[string]string{
-		"tracing.otlp_endpoint": "tracing: {otlp_endpoint: 'http://x:4318'}",
-		"providers[0].clients":  providers(account("clients: {token_file: /tokens}")),
+		"providers[0].clients": providers(account("clients: {token_file: /tokens}")),
 	} {
 		t.Run(key, func(t *testing.T) {
 			if !strings.HasPrefix(text, "providers:") {

@@ -114,7 +114,7 @@ func (c *checker) general(s scope) {
 	s.notNegative("rescue.ttl", cfg.Rescue.TTL)
 	s.need(cfg.Rescue.MaxBytes > 0, "rescue.max_bytes", "must be 1 or more")
 	s.stateAddress("state.url", cfg.State.URL)
-	s.address("tracing.otlp_endpoint", cfg.Tracing.OTLPEndpoint, "http", "https")
+	s.collector("tracing.otlp_endpoint", cfg.Tracing.OTLPEndpoint)
 	s.ratio("tracing.sample_ratio", cfg.Tracing.SampleRatio)
 }
 

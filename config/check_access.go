@@ -102,6 +102,14 @@ func (s scope) address(key string, address MaskedURL, schemes ...string) {
 	s.need(err == nil && slices.Contains(schemes, u.Scheme) && u.Hostname() != "", key, "must be an address with a host that begins with "+strings.Join(schemes, ":// or ")+"://")
 }
 
+// collector checks the address of an OTLP collector. Credentials have another place.
+func (s scope) collector(key string, address MaskedURL) {
+	s.address(key, address, "http", "https")
+	if u, err := url.Parse(address.Reveal()); err == nil {
+		s.need(u.User == nil && u.RawQuery == "" && u.Fragment == "", key, "must be scheme, host and path alone; headers for the collector come by OTEL_EXPORTER_OTLP_HEADERS")
+	}
+}
+
 // stateAddress checks the address of a Redis server. Whatever stands in it may be a part of a password, so that nothing of it is repeated.
 func (s scope) stateAddress(key string, address MaskedURL) {
 	s.address(key, address, "redis", "rediss")

@@ -119,6 +119,6 @@ type State struct {
 
 // Tracing sends spans to a collector.
 type Tracing struct {
-	OTLPEndpoint MaskedURL `mapstructure:"otlp_endpoint" doc:"Address of the OTLP collector; only its scheme and host are ever shown. Empty: off."`
-	SampleRatio  float64   `mapstructure:"sample_ratio" doc:"Share of requests that are traced, 0 to 1."`
+	OTLPEndpoint MaskedURL `mapstructure:"otlp_endpoint" doc:"http:// or https:// address of an OpenTelemetry collector that speaks OTLP over HTTP, such as http://localhost:4318; without a path /v1/traces is asked. Only its scheme and host are ever shown. Empty: off."`
+	SampleRatio  float64   `mapstructure:"sample_ratio" doc:"Share of the requests without a traceparent that are traced, 0 to 1; with one, its sampled flag decides."`
 }

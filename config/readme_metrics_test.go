@@ -21,6 +21,7 @@ import (
 	"github.com/ocr-proxy/ocr-proxy/internal/replay"
 	"github.com/ocr-proxy/ocr-proxy/internal/share"
 	"github.com/ocr-proxy/ocr-proxy/internal/spool"
+	"github.com/ocr-proxy/ocr-proxy/internal/trace"
 	"github.com/ocr-proxy/ocr-proxy/internal/watch"
 	"github.com/ocr-proxy/ocr-proxy/internal/webhook"
 )
@@ -79,6 +80,7 @@ func exported(t *testing.T) described {
 	breaker.NewMetrics(registered)
 	pace.NewMetrics(registered)
 	webhook.NewMetrics(registered)
+	trace.NewMetrics(registered)
 	_, err := spool.New(spool.Limits{MaxBytes: 1, MemoryPerBody: 1, MemoryTotal: 1, Dir: t.TempDir()}, registered)
 	require.NoError(t, err)
 	store, err := dlq.Open(filepath.Join(t.TempDir(), "dead-letters"), dlq.Options{Registerer: registered})

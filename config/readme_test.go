@@ -65,11 +65,7 @@ func code(text string) string { return strings.Trim(text, "`") }
 
 // unavailable are the keys whose feature is missing.
 func unavailable() map[string]bool {
-	d := Default()
 	keys := map[string]bool{}
-	for _, f := range d.missing() {
-		keys[f.key] = true
-	}
 	for _, f := range (Provider{}).missing() {
 		keys["providers[]."+f.key] = true
 	}

@@ -21,6 +21,7 @@ func (s *server) drain() error {
 	timeout := cfg.Shutdown.DrainTimeout
 	s.log.Info("draining", zap.Duration("drain_timeout", timeout), zap.Int64("in_progress", s.inProgress()))
 	end := time.Now().Add(timeout)
+	s.drained = end
 	s.idleUntil(end)
 	// What was accepted in the last moment has the rest of the time.
 	over := time.AfterFunc(time.Until(end), func() { s.end(proxy.ErrShutdown) })

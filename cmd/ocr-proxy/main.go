@@ -111,7 +111,6 @@ func rootCommand(environ []string) *cobra.Command {
 		qualityCommand(environ),
 		healthCommand(environ),
 		versionCommand(),
-		notBuilt("quality", "the answers' confidence is not looked at"),
 	)
 	return root
 }

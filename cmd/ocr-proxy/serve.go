@@ -28,6 +28,7 @@ import (
 	"github.com/ocr-proxy/ocr-proxy/internal/replay"
 	"github.com/ocr-proxy/ocr-proxy/internal/share"
 	"github.com/ocr-proxy/ocr-proxy/internal/spool"
+	"github.com/ocr-proxy/ocr-proxy/internal/trace"
 	"github.com/ocr-proxy/ocr-proxy/internal/webhook"
 )
 
@@ -107,7 +108,9 @@ type server struct {
 	accounts atomic.Pointer[[]*proxy.Account] // those of the configuration
 	store    *dlq.Store
 	quality  *quality.Summary
-	state    *share.Store // nil: nothing is shared with other processes
+	state    *share.Store  // nil: nothing is shared with other processes
+	tracer   *trace.Tracer // nil: nothing is traced
+	drained  time.Time     // when the time to drain is over; zero: it has not begun
 	tell     *announcer
 	replays  *replay.Replayer
 	failed   chan error                   // of a listener
@@ -180,6 +183,10 @@ func open(ctx context.Context, cfg *config.Config, environ []string, log *zap.Lo
 		return nil, err
 	}
 	parts.state = s.state
+	if s.tracer, err = openTracer(ctx, cfg.Tracing, log, reg); err != nil {
+		return nil, err
+	}
+	parts.tracer = s.tracer
 	next, err := s.prepare(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -321,6 +328,7 @@ func (s *server) close() {
 	if s.state != nil {
 		s.state.Close()
 	}
+	s.endTraces()
 	if err := s.tell.close(); err != nil {
 		s.log.Error("close the webhook's outbox", zap.Error(err))
 	}

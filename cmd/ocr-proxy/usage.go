@@ -44,15 +44,3 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	}
 	return errors.New(sentence)
 }
-
-// notBuilt is a command that will exist: it says so, and what to do meanwhile.
-func notBuilt(name, meanwhile string) *cobra.Command {
-	return &cobra.Command{
-		Use:                name,
-		Hidden:             true,
-		DisableFlagParsing: true, // whatever is asked of it, the answer is the same
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return &usageError{cmd.Parent().CommandPath(), fmt.Errorf("%s is not built yet (%s)", name, meanwhile)}
-		},
-	}
-}

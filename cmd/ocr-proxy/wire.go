@@ -31,6 +31,7 @@ import (
 	"github.com/ocr-proxy/ocr-proxy/internal/retry"
 	"github.com/ocr-proxy/ocr-proxy/internal/share"
 	"github.com/ocr-proxy/ocr-proxy/internal/spool"
+	"github.com/ocr-proxy/ocr-proxy/internal/trace"
 	"github.com/ocr-proxy/ocr-proxy/internal/watch"
 	"github.com/ocr-proxy/ocr-proxy/internal/webhook"
 )
@@ -53,8 +54,9 @@ type shared struct {
 	bodies   *spool.Pool
 	maxBody  int64
 	sink     proxy.Sink
-	jobs     *dlq.Store   // nil: jobs are not journaled
-	state    *share.Store // nil: nothing is shared with other processes
+	jobs     *dlq.Store    // nil: jobs are not journaled
+	state    *share.Store  // nil: nothing is shared with other processes
+	tracer   *trace.Tracer // nil: nothing is traced
 	tell     *announcer
 	version  string
 	ending   context.Context //nolint:containedctx // the life of the process
@@ -117,7 +119,7 @@ func (s *shared) account(ctx context.Context, c config.Provider) (*proxy.Account
 		Rules:  rules, Injection: injection(c.InjectToken), Scrutiny: scrutiny(c.Review), RepairPages: c.RepairPages, Precheck: prechecked(c.Precheck), Idempotency: proxy.Idempotency{Header: c.IdempotencyHeader, Bare: !c.IdempotencyQuoted}, Credential: own, ReplayCredential: replaySecret, Self: selfAddress(c), Letters: s.openLetters(c.Name),
 		Observe: s.observer(c), Breakers: st.breakers, HoldOpen: holds(c), Queues: st.queues, Permits: st.permits, Adaptive: learns(c), TripOnThrottle: trips(c), OnSustained: sustained(c.Breaker), Purse: st.purse,
 		Calls: s.calls, Jobs: s.jobs, Transport: out.plain, GRPCTransport: out.grpc, Bodies: s.bodies, MaxBody: s.maxBody, CopyBuffers: s.copies, Sink: s.sink, Version: s.version,
-		Metrics: st.metrics, Watch: st.watch, Log: s.log, ErrorLog: log.New(io.Discard, "", 0), Ending: s.ending, Seed: s.seed,
+		Metrics: st.metrics, Watch: st.watch, Tracer: s.tracer, Log: s.log, ErrorLog: log.New(io.Discard, "", 0), Ending: s.ending, Seed: s.seed,
 	}, nil
 }
 

@@ -83,7 +83,9 @@ func New(o Options) (http.Handler, error) {
 	r.NotFound(func(w http.ResponseWriter, _ *http.Request) {
 		say(w, http.StatusNotFound, "there is nothing at this path; /api/v1/openapi.yaml lists what there is")
 	})
-	r.Method(http.MethodGet, "/metrics", promhttp.HandlerFor(o.Gatherer, promhttp.HandlerOpts{ErrorLog: zap.NewStdLog(o.Log)}))
+	r.Method(http.MethodGet, "/metrics", promhttp.HandlerFor(o.Gatherer, promhttp.HandlerOpts{
+		ErrorLog: zap.NewStdLog(o.Log), EnableOpenMetrics: true, // for whoever asks for it: only that form has exemplars
+	}))
 	r.Get("/healthz", func(w http.ResponseWriter, _ *http.Request) { say(w, http.StatusOK, "ok") })
 	r.Get("/readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if !o.Ready() {

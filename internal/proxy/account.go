@@ -25,6 +25,7 @@ import (
 	"github.com/ocr-proxy/ocr-proxy/internal/provider"
 	"github.com/ocr-proxy/ocr-proxy/internal/retry"
 	"github.com/ocr-proxy/ocr-proxy/internal/spool"
+	"github.com/ocr-proxy/ocr-proxy/internal/trace"
 	"github.com/ocr-proxy/ocr-proxy/internal/watch"
 )
 
@@ -131,6 +132,7 @@ type Account struct {
 	Letters     *dlq.OpenLetters // that a good answer resolves; nil: none does
 	Version     string           // the default processing version of dead letters
 	Metrics     *AccountMetrics
+	Tracer      *trace.Tracer  // makes spans of requests; nil: nothing is traced
 	Watch       *watch.Account // notices trouble that people must hear of; nil: nothing does
 	Log         *zap.Logger
 	ErrorLog    *log.Logger // for the standard library, whose remarks the request's own line makes with everything around it

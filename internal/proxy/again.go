@@ -88,7 +88,11 @@ func (x *exchange) recall(out *http.Request) (*http.Response, retry.Stop) {
 	x.flight = x.account.Calls.Enter(call)
 	ctx, cancel := context.WithDeadlineCause(x.in.Context(), x.deadline(), &classify.TimeoutError{What: "total budget", After: x.total})
 	defer cancel()
+	began := x.mark()
 	joined, err := x.flight.Join(ctx)
+	if joined != nil || err != nil {
+		x.wait(forAnother, began)
+	}
 	switch {
 	case err != nil && x.interrupted() != retry.Continue:
 		return nil, x.interrupted()

@@ -41,6 +41,7 @@ func (x *exchange) try(out *http.Request, permit *permit, n int, before pause) {
 	a := x.account
 	x.trying = permit
 	record := attempt{n: n, at: x.asked(), started: time.Now(), before: before}
+	x.beginAttempt(permit, out, record.started)
 	clock := x.startClock()
 	req, err := x.build(clock, out)
 	var told *answer
@@ -93,6 +94,7 @@ func (x *exchange) mend(last attempt, seen classify.Attempt, told *answer) bool 
 	}
 	ctx, cancel := context.WithDeadline(x.life(), x.deadline())
 	defer cancel()
+	defer x.step("renew credential", x.mark())
 	return x.credential.Mend(ctx, credential.Refusal{
 		Status: seen.Status, Codes: Fault(x.account.Provider, seen, time.Now()).Codes, Header: seen.Header, Sent: x.sent,
 	})
@@ -121,7 +123,8 @@ func (x *exchange) judge(seen classify.Attempt, told *answer) classify.Verdict {
 func (x *exchange) settle(record *attempt, permit *permit) {
 	permit.done(x.account.result(record.verdict))
 	x.endTurn(record.verdict, record.rate, permit)
-	x.account.Metrics.attempt(x.op.Name, record.verdict.Class, record.duration)
+	x.account.Metrics.attempt(x.op.Name, record.verdict.Class, record.duration, permit.span)
+	x.endAttempt(record, permit.span)
 	if !record.verdict.Aside {
 		x.account.Watch.Attempt(record.verdict.Class, record.verdict.Code)
 	}
@@ -133,6 +136,7 @@ func (x *exchange) dropAttempt() {
 	if permit := x.trying; permit != nil {
 		permit.done(breaker.Neutral)
 		permit.turn.Done(pace.Other)
+		permit.span.End(time.Now())
 	}
 }
 
@@ -182,9 +186,11 @@ func (x *exchange) build(clock *clock, out *http.Request) (*http.Request, error)
 	req.TransferEncoding = nil
 	req.Body, req.ContentLength = x.open()
 	if x.credential.PassesThrough() {
+		x.joinTrace(req)
 		return req, nil
 	}
 	req.Header = out.Header.Clone()
+	x.joinTrace(req)
 	x.sent = req.Header
 	if err := x.credential.Apply(clock.bare, credential.Attempt{Request: req, Sum256: x.sum256}); err != nil {
 		return nil, &classify.CredentialError{Err: err}

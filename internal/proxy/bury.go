@@ -24,6 +24,7 @@ const buryTime = 30 * time.Second
 // bury writes the dead letter of a request that failed and returns its id. A letter that cannot be written is logged, and counted by the
 // store; the worker's answer does not suffer for it.
 func (x *exchange) bury() string {
+	defer x.step("dead letter", x.mark())
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.in.Context()), buryTime)
 	defer cancel()
 	secrets := x.secrets()
@@ -88,7 +89,7 @@ func (x *exchange) envelope(secrets *scrub.Values) (*dlq.Envelope, io.ReadCloser
 		FirstAttemptAt:     x.start,
 		FailedAt:           time.Now(),
 		Occurrences:        1,
-		TraceID:            traceID(x.in.Header.Get("Traceparent")),
+		TraceID:            x.traceID(),
 	}
 	if !x.notBefore.IsZero() && x.notBefore.After(e.FailedAt) {
 		e.RetryNotBefore = &x.notBefore
@@ -250,12 +251,3 @@ func status(code int) *int {
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-
-// traceID is the trace id of a W3C traceparent header, or "".
-func traceID(parent string) string {
-	parts := strings.Split(parent, "-")
-	if len(parts) < 4 || len(parts[1]) != 32 || strings.Trim(parts[1], "0123456789abcdef") != "" {
-		return ""
-	}
-	return parts[1]
-}

@@ -8,6 +8,7 @@ import (
 	"github.com/ocr-proxy/ocr-proxy/internal/breaker"
 	"github.com/ocr-proxy/ocr-proxy/internal/pace"
 	"github.com/ocr-proxy/ocr-proxy/internal/scrub"
+	"github.com/ocr-proxy/ocr-proxy/internal/trace"
 )
 
 // circuit is what a request has to pass: the account's breaker and, where the worker's own credential goes through, the credential's. One
@@ -96,6 +97,7 @@ type permit struct {
 	turn       pace.Turn
 	account    *breaker.Permit
 	credential *breaker.Permit // nil: the account's alone
+	span       *trace.Span     // of the attempt; nil: it is not traced
 }
 
 // done reports the attempt's result. A failure under a credential is that credential's; only as a probe, or as a success, does it say

@@ -26,6 +26,7 @@ type exchange struct {
 	control    *http.ResponseController // of the worker's connection
 	start      time.Time
 	resent     *resent // the dead letter that this request is made of; nil: it is a worker's
+	traced     traced  // what is noted for whoever looks at traces
 
 	rpc     *rpc // nil: plain HTTP
 	ask     instructions

@@ -20,6 +20,7 @@ func (a *Account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	x := &exchange{listener: a, account: a, credential: a.Credential, in: r, control: http.NewResponseController(w), start: time.Now()}
 	_ = x.control.SetWriteDeadline(time.Time{}) // the connection's last answer had one
+	x.beginTrace()
 	x.serve(w)
 }
 
@@ -57,7 +58,9 @@ func (x *exchange) serve(w http.ResponseWriter) {
 		refusal = x.oneMessage()
 	}
 	if refusal == nil {
+		began := x.mark()
 		refusal = x.precheck()
+		x.step("precheck", began)
 	}
 	if refusal != nil {
 		if refusal.reason == queueFull {
@@ -84,6 +87,7 @@ func (x *exchange) serve(w http.ResponseWriter) {
 		abort(w, r, nil) // over HTTP/2 the last piece leaves only when the worker has room for it
 	}
 	x.delivered = true
+	x.endDelivery()
 	if a.Ending.Err() != nil {
 		_ = x.control.Flush() // once this request counts as done, its connection may be closed
 	}
@@ -105,6 +109,7 @@ func (x *exchange) receive() *refusal {
 	x.body = x.account.Bodies.Body(x.in.ContentLength)
 	_, err := x.body.ReadFrom(x.in.Body)
 	x.upload = time.Since(began)
+	x.step("upload", began)
 	if err == nil {
 		_ = x.control.SetReadDeadline(time.Time{})
 		return nil

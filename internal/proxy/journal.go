@@ -95,6 +95,7 @@ func (x *exchange) recallJob(out *http.Request) *http.Response {
 // journal notes what the provider's last answer says about a job: an accepted start is durable when this returns, and of one that has come to
 // its end the document is known.
 func (x *exchange) journal() {
+	defer x.step("journal", x.mark())
 	j, started := x.jobs(), ""
 	defer func() { x.jobBegun(started) }()
 	switch {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ocr-proxy/ocr-proxy/internal/classify"
 	"github.com/ocr-proxy/ocr-proxy/internal/retry"
+	"github.com/ocr-proxy/ocr-proxy/internal/trace"
 )
 
 // Metrics are the counters and histograms of all accounts.
@@ -145,10 +146,10 @@ func (a *AccountMetrics) operation(name string) *operationMetrics {
 
 const succeeded = "succeeded"
 
-func (a *AccountMetrics) attempt(operation string, class classify.Class, took time.Duration) {
+func (a *AccountMetrics) attempt(operation string, class classify.Class, took time.Duration, span *trace.Span) {
 	o := a.operation(operation)
 	o.attempts[class].Inc()
-	o.attemptTime.Observe(took.Seconds())
+	observe(o.attemptTime, took, span)
 	if class == classify.Throttle {
 		o.throttles.Inc()
 	}
@@ -169,7 +170,7 @@ func (a *AccountMetrics) request(x *exchange, total time.Duration) {
 	}
 	o := a.operation(operation)
 	o.requests[x.outcome].Inc()
-	o.requestTime.Observe(total.Seconds())
+	observe(o.requestTime, total, x.traced.span)
 	in := x.looked()
 	if x.outcome == Review || in != nil && in.sign != "" {
 		o.soft.Inc()

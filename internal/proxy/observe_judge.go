@@ -188,7 +188,7 @@ func (o *observation) settle(refused bool) {
 			o.would = append(o.would, wouldTrip)
 		}
 	}
-	a.Metrics.attempt(o.x.op.Name, last.verdict.Class, last.duration)
+	a.Metrics.attempt(o.x.op.Name, last.verdict.Class, last.duration, nil)
 	if !last.verdict.Aside {
 		a.Watch.Attempt(last.verdict.Class, last.verdict.Code)
 	}

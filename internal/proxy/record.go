@@ -16,6 +16,7 @@ import (
 // document is buried all the same, so that it is not lost when the worker does not come back.
 func (x *exchange) report() {
 	a := x.listener
+	x.endDelivery()
 	if x.outcome == Success && len(x.history) > 0 {
 		switch last := x.history[len(x.history)-1]; {
 		case last.verdict.Code == codeHungUp:
@@ -34,6 +35,7 @@ func (x *exchange) report() {
 		a.Watch.Request(x.letter != "")
 	}
 	x.log(total)
+	x.endTrace(total)
 }
 
 // log writes the canonical line of a request: everything that is known of it, once, without a secret.
@@ -86,6 +88,9 @@ func (x *exchange) log(total time.Duration) {
 		fields = append(fields, zap.String("dead_letter_id", x.letter))
 	case x.resent != nil:
 		fields = append(fields, zap.String("dead_letter_id", x.resent.letter.ID))
+	}
+	if id := x.traceID(); id != "" {
+		fields = append(fields, zap.String("trace_id", id))
 	}
 	if x.reason != "" {
 		fields = append(fields, zap.String("reason", x.reason))

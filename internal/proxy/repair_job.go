@@ -135,7 +135,7 @@ func (x *exchange) await(out *http.Request, job string, wait time.Duration) *ans
 	}
 	poll := out.Clone(out.Context())
 	poll.URL = x.account.Provider.Pages.Result(out.URL, job)
-	for x.fits(wait) && x.sleep(wait, nil) == retry.Continue {
+	for x.fits(wait) && x.untilAsked(wait) == retry.Continue {
 		x.waited += wait
 		made := len(x.history)
 		told, v := x.beside(poll)
@@ -154,6 +154,12 @@ func (x *exchange) await(out *http.Request, job string, wait time.Duration) *ans
 		}
 	}
 	return nil
+}
+
+// untilAsked waits before a job is asked for.
+func (x *exchange) untilAsked(wait time.Duration) retry.Stop {
+	defer x.wait(forJob, x.mark())
+	return x.sleep(wait, nil)
 }
 
 // pollAfter is when to ask for a job again after that answer.

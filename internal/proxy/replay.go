@@ -57,6 +57,7 @@ func (a *Account) Replay(letter *dlq.Envelope, payload io.ReadCloser, evenAmbigu
 		resent: &resent{letter: letter, evenAmbiguous: evenAmbiguous},
 	}
 	x.presetKeys()
+	x.beginTrace()
 	x.serveUnheard(answer)
 	replayed := x.replayed(answer)
 	if replayed.Answer == nil {

@@ -113,6 +113,7 @@ func (d *delivery) extend() {
 
 // deliver has an answer given to a worker who must keep taking it.
 func (x *exchange) deliver(resp *http.Response) *http.Response {
+	x.traced.delivering = x.mark()
 	x.head, resp.Header = resp.Header, x.relocated(resp.Header)
 	d := &delivery{ReadCloser: resp.Body, control: x.control}
 	d.extend()

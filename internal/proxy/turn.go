@@ -57,7 +57,10 @@ func (x *exchange) waitOwn(p *pause, length time.Duration) retry.Stop {
 		x.notBefore = later(x.notBefore, time.Now().Add(wait))
 		return retry.HintTooLong
 	}
-	if stop := x.sleep(length, nil); stop != retry.Continue {
+	began := x.mark()
+	stop := x.sleep(length, nil)
+	x.wait(p.source, began)
+	if stop != retry.Continue {
 		return stop
 	}
 	x.waitedFor(p, length, p.source)
@@ -82,7 +85,10 @@ func (x *exchange) waitPlace(p *pause) retry.Stop {
 		if !x.fits(wait) {
 			return retry.Crowded
 		}
-		if stop := x.sleep(wait, nil); stop != retry.Continue {
+		began := x.mark()
+		stop := x.sleep(wait, nil)
+		x.wait(fromBackoff, began)
+		if stop != retry.Continue {
 			return stop
 		}
 		x.waitedFor(p, wait, fromBackoff)
@@ -131,6 +137,14 @@ func (x *exchange) takeTurn(turn *pace.Turn, p *pause) retry.Stop {
 	began := time.Now()
 	stop := x.sleep(time.Until(deadline), ready)
 	waited := time.Since(began)
+	source := fromQueue
+	if turn.Paused() {
+		source = fromGate
+		if p.source == fromHint {
+			source = fromHint // its own: nobody else need have waited for it
+		}
+	}
+	x.wait(source, began)
 	if stop != retry.Continue {
 		turn.Leave()
 		x.waited += waited
@@ -146,13 +160,6 @@ func (x *exchange) takeTurn(turn *pace.Turn, p *pause) retry.Stop {
 	if err != nil {
 		x.waited += waited
 		return x.turnedAway(queue, err)
-	}
-	source := fromQueue
-	if turn.Paused() {
-		source = fromGate
-		if p.source == fromHint {
-			source = fromHint // its own: nobody else need have waited for it
-		}
 	}
 	x.waitedFor(p, waited, source)
 	return retry.Continue
@@ -223,6 +230,7 @@ func (x *exchange) hold(p *pause, open *breaker.OpenError, changed <-chan struct
 	p.end()
 	began := time.Now()
 	stop := x.sleep(open.Wait, changed)
+	x.wait(fromGate, began)
 	*held += time.Since(began)
 	return stop
 }
@@ -233,7 +241,9 @@ func (x *exchange) leaveCrowd(permit *permit, held *time.Duration) retry.Stop {
 		return retry.Continue
 	}
 	spread := retry.Uniform(min(Smear, time.Until(x.deadline())/2))
+	began := x.mark()
 	stop := x.sleep(spread, nil)
+	x.wait(fromGate, began)
 	*held += spread
 	if stop != retry.Continue {
 		permit.done(breaker.Neutral)
