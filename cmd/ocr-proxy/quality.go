@@ -223,7 +223,7 @@ func (s *shown) line(days int, now time.Time) string {
 			b.WriteByte('.')
 			continue
 		}
-		b.WriteByte('0' + byte(min(9, int(mean*10))))
+		b.WriteByte("0123456789"[min(9, int(mean*10))])
 	}
 	return b.String()
 }

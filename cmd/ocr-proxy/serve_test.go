@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -15,6 +16,8 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
 	"github.com/stretchr/testify/require"
 )
 
@@ -254,4 +257,37 @@ providers:
 	code, _, stderr := command(t, "", nil, "serve", "--config", path)
 	require.Equal(t, exitFailure, code)
 	require.Contains(t, stderr, "dead_letters.dir")
+}
+
+// Prometheus asks for protobuf when it takes native histograms.
+func TestHistogramsAreNativeForWhoeverAsks(t *testing.T) {
+	t.Parallel()
+	p := serving(t, provide(t, echo), "")
+	p.ask(http.MethodPost, p.account+"/ocr", "document")
+	scrape := func(accept string) map[string]*dto.MetricFamily {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.admin+"/metrics", nil)
+		require.NoError(t, err)
+		req.Header.Set("Accept", accept)
+		resp, err := p.client.Do(req)
+		require.NoError(t, err)
+		defer func() { _ = resp.Body.Close() }()
+		families := map[string]*dto.MetricFamily{}
+		decoder := expfmt.NewDecoder(resp.Body, expfmt.ResponseFormat(resp.Header))
+		for {
+			family := new(dto.MetricFamily)
+			if err := decoder.Decode(family); errors.Is(err, io.EOF) {
+				return families
+			} else {
+				require.NoError(t, err)
+			}
+			families[family.GetName()] = family
+		}
+	}
+	native := scrape("application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited")["ocrproxy_request_duration_seconds"].GetMetric()[0].GetHistogram()
+	require.NotEmpty(t, native.GetPositiveSpan())
+	require.EqualValues(t, 3, native.GetSchema(), "buckets that grow by a tenth at most")
+	require.NotEmpty(t, native.GetBucket(), "and those that everybody reads")
+	plain := scrape("text/plain")["ocrproxy_request_duration_seconds"].GetMetric()[0].GetHistogram()
+	require.Empty(t, plain.GetPositiveSpan())
+	require.EqualValues(t, 1, plain.GetSampleCount())
 }

@@ -16,7 +16,7 @@ type Metrics struct {
 	requests, attempts, outcomes, throttles   *prometheus.CounterVec
 	items, soft, silent                       *prometheus.CounterVec
 	requestTime, attemptTime, overhead, delay *prometheus.HistogramVec
-	retries, confidence                       *prometheus.HistogramVec
+	retries, confidence, field                *prometheus.HistogramVec
 	inFlight                                  *prometheus.Desc
 	observations                              observations
 
@@ -30,11 +30,16 @@ type Metrics struct {
 // NewMetrics registers the metrics of requests, once per registry.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
 	seconds := []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 40, 60, 90, 120}
+	confidences := []float64{.1, .2, .3, .4, .5, .6, .7, .75, .8, .85, .9, .925, .95, .975, .99, 1}
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ocrproxy_" + name, Help: help}, labels)
 	}
 	histogram := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "ocrproxy_" + name, Help: help, Buckets: buckets}, labels)
+		// Beside the buckets, which everybody reads, a native histogram for scrapers that ask for it: each bucket is a tenth wider than the one before.
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "ocrproxy_" + name, Help: help, Buckets: buckets,
+			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
+		}, labels)
 	}
 	m := &Metrics{
 		accounts:  map[string]*AccountMetrics{},
@@ -47,7 +52,9 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		silent: counter("silent_failures_total", "Good answers with a reason to look at them, by the reason.",
 			"provider", "operation", "reason"),
 		confidence: histogram("confidence", "Confidence of a good answer's words, as review.aggregate makes it one figure, from 0 to 1.",
-			[]float64{.1, .2, .3, .4, .5, .6, .7, .75, .8, .85, .9, .925, .95, .975, .99, 1}, "provider", "operation"),
+			confidences, "provider", "operation"),
+		field: histogram("field_confidence", "Confidence of fields that the configuration names, the lowest of each document, from 0 to 1.",
+			confidences, "provider", "type", "field"),
 		requestTime: histogram("request_duration_seconds", "Time of a whole request.", seconds, "provider", "operation"),
 		attemptTime: histogram("attempt_duration_seconds", "Time of one upstream attempt.", seconds, "provider", "operation"),
 		overhead: histogram("overhead_seconds", "Time that the proxy itself added: without the worker's upload, the upstream and deliberate waits.",
@@ -59,7 +66,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			[]string{"provider"}, nil),
 		observations: newObservations(reg),
 	}
-	reg.MustRegister(m.requests, m.attempts, m.outcomes, m.throttles, m.items, m.requestTime, m.attemptTime, m.overhead, m.delay, m.retries, m.soft, m.silent, m.confidence, m)
+	reg.MustRegister(m.requests, m.attempts, m.outcomes, m.throttles, m.items, m.requestTime, m.attemptTime, m.overhead, m.delay, m.retries, m.soft, m.silent, m.confidence, m.field, m)
 	return m
 }
 
@@ -184,7 +191,9 @@ func (a *AccountMetrics) request(x *exchange, total time.Duration) {
 		}
 		if field == "" {
 			a.metrics.confidence.WithLabelValues(a.name, operation).Observe(figure)
+			return
 		}
+		a.metrics.field.WithLabelValues(a.name, kind, field).Observe(figure)
 	})
 	n := len(x.history)
 	if n > 0 {

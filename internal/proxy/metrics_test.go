@@ -54,3 +54,31 @@ func TestOverheadIsTheProxysOwnTime(t *testing.T) {
 		t.Fatal("the metric is missing")
 	})
 }
+
+// Answers choose the types and fields that they bring; the configuration chooses what is counted.
+func TestFieldsAreCountedWhereTheConfigurationNamesThem(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		answer := func(kind, name string) step {
+			return step{header: asJSON, body: fmt.Sprintf(`{"status":"succeeded","analyzeResult":{"documents":[{"docType":%q,"fields":{`+
+				`"InvoiceTotal":{"type":"number","valueNumber":1,"confidence":0.9},%q:{"type":"string","valueString":"a","confidence":0.5}}}]}}`, kind, name)}
+		}
+		how := Scrutiny{Fields: map[string]map[string]float64{"invoice": {"invoicetotal": 0.1}}, Required: map[string][]string{AnyType: {"invoicetotal"}}}
+		l := newLab(t, reviewingBy("azure", how), answer("invoice", "VendorName"), answer("Invoice", "InvoiceTotal2"))
+		l.send(t.Context(), azurePoll("1"))
+		l.send(t.Context(), azurePoll("2"))
+		require.Equal(t, 2, l.figure("field_confidence", "provider", "acct", "type", "invoice", "field", "invoicetotal"))
+		for i := range 200 {
+			l.upstream.script(answer(fmt.Sprintf("kind-%d", i), fmt.Sprintf("field-%d", i)))
+			require.Equal(t, "success", l.send(t.Context(), azurePoll("3")).own("Outcome"))
+		}
+		require.Equal(t, 200, l.figure("field_confidence", "type", AnyType, "field", "invoicetotal"))
+		families, err := l.registry.Gather()
+		require.NoError(t, err)
+		for _, family := range families {
+			if family.GetName() == "ocrproxy_field_confidence" {
+				require.Len(t, family.GetMetric(), 2, "bounded, whatever answers bring")
+			}
+		}
+		l.closing()
+	})
+}

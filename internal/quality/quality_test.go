@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var words = Series{Account: "a", Operation: "o"} //nolint:gochecknoglobals // a name for the tests
+var words = Series{Account: "a", Operation: "o"}
 
 // of is figures around a mean.
 func of(r *rand.Rand, n int, mean, deviation float64) (f Figures) {
@@ -40,7 +40,7 @@ func TestFigures(t *testing.T) {
 }
 
 func TestDropsAreMarked(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // noise for a test
+	r := rand.New(rand.NewPCG(1, 2))
 	for name, c := range map[string]struct {
 		before, now Figures
 		drop        bool
@@ -61,7 +61,7 @@ func TestDropsAreMarked(t *testing.T) {
 
 // Of series that do not change next to none is marked, and of those that fall by 0.05 nearly all are.
 func TestMarksAreNeitherNoiseNorLate(t *testing.T) {
-	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // noise for a test
+	r := rand.New(rand.NewPCG(3, 4))
 	false1, true1 := 0, 0
 	for range 1000 {
 		if dropped(of(r, 300, 0.9, 0.08), of(r, 100, 0.9, 0.08)) {
@@ -178,7 +178,7 @@ func TestAFileThatIsNotOursIsPutAside(t *testing.T) {
 		require.Error(t, err, text)
 		s.Add(words, 0.9)
 		require.NoError(t, s.Save(dir))
-		kept, err := os.ReadFile(path + ".unread") //nolint:gosec // a test's file
+		kept, err := os.ReadFile(path + ".unread")
 		require.NoError(t, err)
 		require.Equal(t, text, string(kept))
 	}

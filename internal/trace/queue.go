@@ -149,7 +149,7 @@ func exporterSecrets() *scrub.Values {
 			if plain, err := url.PathUnescape(value); err == nil {
 				value = plain
 			}
-			for _, word := range strings.Fields(value) {
+			for word := range strings.FieldsSeq(value) {
 				v.Add(word)
 			}
 		}
