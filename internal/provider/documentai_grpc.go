@@ -1,6 +1,10 @@
 package provider
 
-import "github.com/ocr-proxy/ocr-proxy/internal/fingerprint"
+import (
+	"maps"
+
+	"github.com/ocr-proxy/ocr-proxy/internal/fingerprint"
+)
 
 // documentaiGRPC is google.cloud.documentai.v1.DocumentProcessorService and the service of its long-running operations. Numbers are those of
 // document_processor_service.proto, document_io.proto and document.proto.
@@ -22,9 +26,23 @@ func documentaiGRPC() *GRPC {
 		1: {Name: "state"}, 2: {Name: "stateMessage"},
 		5: {Name: "individualProcessStatuses[]", In: Fields{2: {Name: "status", In: googleErrorFields()}}},
 	}
+	entity := func(in Fields) Fields {
+		f := Fields{
+			2: {Name: "type"}, 3: {Name: "mentionText"}, 5: {Name: "confidence"},
+			9: {Name: "normalizedValue", In: Fields{1: {Name: "text"}}},
+		}
+		maps.Copy(f, in)
+		return f
+	}
 	answers := map[string]Fields{
 		"process": {
-			1: {Name: "document", In: Fields{10: {Name: "error", In: googleErrorFields()}}},
+			1: {Name: "document", In: Fields{
+				6: {Name: "pages[]", In: Fields{
+					8: {Name: "tokens[]", In: Fields{1: {Name: "layout", In: Fields{2: {Name: "confidence"}}}}},
+				}},
+				7:  {Name: "entities[]", In: entity(Fields{10: {Name: "properties[]", In: entity(nil)}})},
+				10: {Name: "error", In: googleErrorFields()},
+			}},
 			3: {Name: "humanReviewStatus", In: Fields{1: {Name: "state"}, 2: {Name: "stateMessage"}}},
 		},
 		"getOperation":  googleOperationFields(batch),

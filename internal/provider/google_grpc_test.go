@@ -3,6 +3,7 @@ package provider
 import (
 	"bytes"
 	"encoding/base64"
+	"math"
 	"net/http"
 	"net/url"
 	"slices"
@@ -197,10 +198,18 @@ func TestGRPCFieldsAreThoseThatAreWatched(t *testing.T) {
 		for _, operation := range p.Operations {
 			seen = append(seen, paths(p.GRPC.Answer(operation), "")...)
 		}
-		for _, path := range seen {
-			require.Contains(t, p.Watch, path, p.Name)
+		watched := p.Watch
+		for _, more := range [][]string{wordPaths(p), documentPaths(p)} {
+			for _, path := range more {
+				if !strings.HasSuffix(path, "{}") {
+					watched = append(slices.Clip(watched), path)
+				}
+			}
 		}
-		for _, path := range p.Watch {
+		for _, path := range seen {
+			require.Contains(t, watched, path, p.Name)
+		}
+		for _, path := range watched {
 			require.Contains(t, seen, path, "%s: looked at over REST only", p.Name)
 		}
 	}
@@ -393,4 +402,130 @@ func FuzzGRPCError(f *testing.F) {
 		require.GreaterOrEqual(t, fault.Wait, time.Duration(0))
 		require.NotEqual(t, classify.Success, classify.Decide(a, fault, nil, p.Table).Class)
 	})
+}
+
+func wordPaths(p *Provider) []string {
+	_, paths := p.Words.Reader()
+	return paths
+}
+
+func documentPaths(p *Provider) []string {
+	if p.Documents == nil {
+		return nil
+	}
+	_, paths := p.Documents.Reader(nil, nil)
+	return paths
+}
+
+// What is said of words and fields is the same in a message and in JSON.
+func TestMessagesAreReadAsJSONIs(t *testing.T) {
+	t.Parallel()
+	score := func(v float32) []byte { return grpcwire.AppendFloat(nil, 2, v) }
+	token := func(layout []byte) []byte { return pb(1, append(pb(1, pb(2, "word")), layout...)) }
+	entity := func(kind, text string, confidence float32, more ...any) []byte {
+		return append(grpcwire.AppendFloat(pb(2, kind, 3, text), 5, confidence), pb(more...)...)
+	}
+	page := pb(1, 1, 8, token(score(0.5)), 8, token(score(0.9)), 8, token(nil), 7, token(score(0.1))) // a line is no word
+	message := pb(1, pb(4, "text", 6, page, 6, pb(1, 2, 8, token(score(0.75))),
+		7, entity("total", "950", 0.8, 10, entity("line/amount", "12", 0.25)), 7, entity("vendor", "", 0.9), 7, entity("line", "a", 0.7, 9, pb(1, "b"))))
+	text := `{"document":{"text":"text","pages":[{"pageNumber":1,"tokens":[{"layout":{"confidence":0.5}},{"layout":{"confidence":0.9}},{"layout":{}}],"lines":[{"layout":{"confidence":0.1}}]},
+		{"pageNumber":2,"tokens":[{"layout":{"confidence":0.75}}]}],
+		"entities":[{"type":"total","mentionText":"950","confidence":0.8,"properties":[{"type":"line/amount","mentionText":"12","confidence":0.25}]},
+		{"type":"vendor","mentionText":"","confidence":0.9},{"type":"line","mentionText":"a","normalizedValue":{"text":"b"},"confidence":0.7}]}}`
+	p := documentai()
+	look := func(each func(paths []string, do func(string, jsonstream.Value)) error) (*Scores, map[string]Field) {
+		words, paths := p.Words.Reader()
+		found := map[string]Field{}
+		documents, more := p.Documents.Reader(map[string]bool{"total": true, "vendor": true, "line": true, "line/amount": true}, func(_ string, fields map[string]Field) {
+			for name, field := range fields {
+				field.Least = math.Round(field.Least*1e6) / 1e6 // floats of 32 bits are written shorter
+				found[name] = field
+			}
+		})
+		require.NoError(t, each(append(paths, more...), func(path string, v jsonstream.Value) {
+			if !words.Take(path, v) {
+				documents.Take(path, v)
+			}
+		}))
+		return words.Scores(), found
+	}
+	inMessage, fields := look(func(paths []string, do func(string, jsonstream.Value)) error {
+		return p.GRPC.Answer("process").Each(bytes.NewReader(message), paths, 100, do)
+	})
+	inJSON, same := look(func(paths []string, do func(string, jsonstream.Value)) error {
+		return jsonstream.Each(strings.NewReader(text), paths, 100, do)
+	})
+	require.Equal(t, 4, inMessage.Count(), "a token without a score has one of 0")
+	require.Equal(t, inJSON.Count(), inMessage.Count())
+	require.InDelta(t, inJSON.Mean(), inMessage.Mean(), 1e-6)
+	require.Zero(t, inMessage.Min())
+	require.Equal(t, same, fields)
+	require.Equal(t, Field{Present: true, Scored: true, Least: 0.25}, fields["line/amount"])
+	require.False(t, fields["vendor"].Present)
+
+	confident := func(v float32) []byte { return grpcwire.AppendFloat(nil, 4, v) }
+	block := pb(3, pb(3, confident(0.5), 3, confident(1)))
+	image := pb(12, pb(1, pb(4, block, 4, block), 2, "text"))
+	v := vision()
+	for operation, answer := range map[string][]byte{"images:annotate": pb(1, image), "files:annotate": pb(1, pb(2, image))} {
+		words, paths := v.Words.Reader()
+		require.NoError(t, v.GRPC.Answer(operation).Each(bytes.NewReader(answer), paths, 100, func(path string, v jsonstream.Value) { words.Take(path, v) }))
+		require.Equal(t, 4, words.Scores().Count(), operation)
+		require.InDelta(t, 0.75, words.Scores().Mean(), 1e-6)
+	}
+}
+
+// large is an answer of some three megabytes.
+func large() []byte {
+	token := pb(1, append(pb(1, pb(1, pb(1, 1000, 2, 1010)), 3, strings.Repeat("x", 90)), grpcwire.AppendFloat(nil, 2, 0.97)...), 2, pb(1, 1))
+	var page []byte
+	for range 250 {
+		page = grpcwire.AppendBytes(page, 8, token)
+	}
+	var document []byte
+	for range 100 {
+		document = grpcwire.AppendBytes(document, 6, page)
+	}
+	return pb(1, document)
+}
+
+// The scores of a message cost at most twice of what it costs to walk over it.
+func BenchmarkMessageScores(b *testing.B) {
+	message := large()
+	p := documentai()
+	walk := map[string]func(*testing.B){
+		"walk": func(b *testing.B) {
+			var over func(r *grpcwire.Reader, depth int)
+			over = func(r *grpcwire.Reader, depth int) {
+				for {
+					f, err := r.Next()
+					if err != nil {
+						return
+					}
+					if f.Type == grpcwire.Bytes && depth < 4 && f.Value > 30 {
+						over(r.Message(), depth+1)
+					}
+				}
+			}
+			over(grpcwire.NewReader(bytes.NewReader(message)), 0)
+		},
+		"scores": func(b *testing.B) {
+			words, paths := p.Words.Reader()
+			if err := p.GRPC.Answer("process").Each(bytes.NewReader(message), paths, 1000, func(path string, v jsonstream.Value) { words.Take(path, v) }); err != nil {
+				b.Fatal(err)
+			}
+			if n := words.Scores().Count(); n != 25_000 {
+				b.Fatal(n)
+			}
+		},
+	}
+	for _, name := range []string{"walk", "scores"} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(message)))
+			b.ReportAllocs()
+			for b.Loop() {
+				walk[name](b)
+			}
+		})
+	}
 }

@@ -3,6 +3,7 @@ package provider
 import (
 	"errors"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,20 +16,81 @@ import (
 // bytes, and of all values at most so many are kept.
 // The error is grpcwire.ErrMalformed where the message is none, or what kept it from being read; what was found before it comes with it.
 func (f Fields) Pick(r io.Reader, limit, most int) (jsonstream.Found, error) {
-	p := picking{found: jsonstream.Found{}, limit: limit, left: most}
-	err := p.message(grpcwire.NewReader(r), f, "", nil)
-	return p.found, err
+	found := jsonstream.Found{}
+	w := walking{limit: limit, do: func(path string, v jsonstream.Value) {
+		if most > 0 && v.Type != jsonstream.Ended {
+			most--
+			v.Index = slices.Clone(v.Index)
+			found[path] = append(found[path], v)
+		}
+	}}
+	err := w.message(grpcwire.NewReader(r), f.compile("", nil), make([]int, 0, mostLists))
+	return found, err
 }
 
-type picking struct {
-	found jsonstream.Found
+// Each tells of the values at paths as jsonstream.Each does of the same answer in JSON, and of messages that end at paths with "{}". Other fields are
+// passed over. Index is valid until do returns. The error is that of Pick.
+func (f Fields) Each(r io.Reader, paths []string, limit int, do func(path string, v jsonstream.Value)) error {
+	wanted := make(map[string]bool, len(paths))
+	for _, path := range paths {
+		wanted[path] = true
+	}
+	w := walking{limit: limit, do: do}
+	return w.message(grpcwire.NewReader(r), f.compile("", wanted), make([]int, 0, mostLists))
+}
+
+// place is one field of a message with its whole path.
+type place struct {
+	AnswerField
+	path string
+	list bool
+	ends string   // the path under which it is told when a message here ends; "": nobody wants to know
+	in   []*place // by their numbers
+}
+
+// compile gives the fields their paths, and leaves out those that nobody wants; nil: all are wanted but the ends of messages.
+func (f Fields) compile(prefix string, wanted map[string]bool) (all []*place) {
+	for number, field := range f {
+		p := &place{AnswerField: field, path: prefix, list: strings.HasSuffix(field.Name, "[]")}
+		if field.Name != "" {
+			p.path = strings.TrimPrefix(prefix+"."+field.Name, ".")
+		}
+		keep := wanted == nil || wanted[p.path] || field.Name == anyType
+		if field.In != nil {
+			p.in = field.In.compile(p.path, wanted)
+			if ends := p.path + "{}"; wanted[ends] {
+				p.ends = ends
+			}
+			keep = keep || p.ends != "" || len(p.in) > 0
+		}
+		if keep {
+			if number >= len(all) {
+				all = append(all, make([]*place, number+1-len(all))...)
+			}
+			all[number] = p
+		}
+	}
+	return all
+}
+
+// anyType is the member that names the type of an Any, beside the message itself.
+const anyType = "@type"
+
+// mostLists is how many lists lie within each other, usually.
+const mostLists = 8
+
+type walking struct {
 	limit int
-	left  int
+	do    func(path string, v jsonstream.Value)
+	digit []byte
 }
 
-// message reads one message whose path and whose places in the lists on the way to it are given.
-func (p *picking) message(r *grpcwire.Reader, fields Fields, path string, index []int) error {
-	seen := map[int]int{} // how many of each repeated field there were
+// message reads one message whose places in the lists on the way to it are given.
+func (w *walking) message(r *grpcwire.Reader, fields []*place, index []int) error {
+	var (
+		seen map[int]int // how many of each repeated field there were
+		kind string      // that an Any names
+	)
 	for {
 		f, err := r.Next()
 		if errors.Is(err, io.EOF) {
@@ -37,24 +99,33 @@ func (p *picking) message(r *grpcwire.Reader, fields Fields, path string, index 
 		if err != nil {
 			return err
 		}
-		known, ok := fields[f.Number]
-		if !ok || p.left <= 0 {
+		if f.Number >= len(fields) || fields[f.Number] == nil {
 			continue
 		}
-		at, where := path, index
-		if known.Name != "" {
-			at = strings.TrimPrefix(path+"."+known.Name, ".")
-		}
-		if strings.HasSuffix(known.Name, "[]") {
-			where = append(slices.Clip(index), seen[f.Number])
+		known := fields[f.Number]
+		where := index
+		if known.list {
+			if seen == nil {
+				seen = map[int]int{}
+			}
+			where = append(index, seen[f.Number]) //nolint:gocritic // the next item of the list takes its place
 			seen[f.Number]++
 		}
 		switch {
-		case known.If != "" && !strings.HasSuffix(p.found.String(at+".@type"), known.If):
+		case known.If != "" && !strings.HasSuffix(kind, known.If):
 		case known.In != nil && f.Type == grpcwire.Bytes:
-			err = p.message(r.Message(), known.In, at, where)
+			if err = w.message(r.Message(), known.in, where); err == nil && known.ends != "" {
+				w.do(known.ends, jsonstream.Value{Type: jsonstream.Ended, Index: where})
+			}
 		case known.In == nil:
-			err = p.value(r, f, known, at, where)
+			var v jsonstream.Value
+			if v, err = w.value(r, f, known); err == nil {
+				if known.Name == anyType {
+					kind = v.Text
+				}
+				v.Index = where
+				w.do(known.path, v)
+			}
 		}
 		if err != nil {
 			return err
@@ -62,21 +133,18 @@ func (p *picking) message(r *grpcwire.Reader, fields Fields, path string, index 
 	}
 }
 
-func (p *picking) value(r *grpcwire.Reader, f grpcwire.Field, known AnswerField, path string, index []int) error {
-	v := jsonstream.Value{Index: index}
+func (w *walking) value(r *grpcwire.Reader, f grpcwire.Field, known *place) (v jsonstream.Value, err error) {
 	switch {
 	case f.Type == grpcwire.Bytes:
-		text, err := r.Text(p.limit)
-		if err != nil {
-			return err
-		}
-		v.Type, v.Text, v.Cut = jsonstream.String, text, f.Value > uint64(p.limit) //nolint:gosec // a limit is positive
+		v.Type, v.Cut = jsonstream.String, f.Value > uint64(w.limit) //nolint:gosec // a limit is positive
+		v.Text, err = r.Text(w.limit)
 	case known.Bool:
 		v.Type, v.Text = jsonstream.Bool, strconv.FormatBool(f.Value != 0)
+	case f.Type == grpcwire.Fixed32:
+		w.digit = strconv.AppendFloat(w.digit[:0], float64(math.Float32frombits(uint32(f.Value))), 'g', -1, 32) //nolint:gosec // so many bits it has
+		v.Type, v.Text = jsonstream.Number, string(w.digit)
 	default:
 		v.Type, v.Text = jsonstream.Number, strconv.FormatInt(int64(f.Value), 10) //nolint:gosec // as protobuf writes negative numbers
 	}
-	p.left--
-	p.found[path] = append(p.found[path], v)
-	return nil
+	return v, err
 }

@@ -11,12 +11,15 @@ func visionGRPC() *GRPC {
 		"ImageAnnotator/AsyncBatchAnnotateImages": "images:asyncBatchAnnotate",
 		"ImageAnnotator/AsyncBatchAnnotateFiles":  "files:asyncBatchAnnotate",
 	}
+	words := Fields{3: {Name: "words[]", In: Fields{4: {Name: "confidence"}}}}
+	pages := Fields{4: {Name: "blocks[]", In: Fields{3: {Name: "paragraphs[]", In: words}}}}
 	item := Fields{
 		9:  {Name: "error", In: googleErrorFields()},
-		12: {Name: "fullTextAnnotation", In: Fields{2: {Name: "text"}}},
+		12: {Name: "fullTextAnnotation", In: Fields{1: {Name: "pages[]", In: pages}, 2: {Name: "text"}}},
 	}
 	page := Fields{
 		9:  {Name: "error", In: googleErrorFields()},
+		12: {Name: "fullTextAnnotation", In: Fields{1: {Name: "pages[]", In: pages}}},
 		21: {Name: "context", In: Fields{2: {Name: "pageNumber"}}},
 	}
 	answers := map[string]Fields{

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/ocr-proxy/ocr-proxy/internal/classify"
 	"github.com/ocr-proxy/ocr-proxy/internal/grpcwire"
 	"github.com/ocr-proxy/ocr-proxy/internal/jsonstream"
 )
@@ -80,28 +79,30 @@ func (t *answer) judgeRPC(x *exchange) error {
 	}
 	whole := t.held.Open()
 	defer func() { _ = whole.Close() }()
-	fault, err := x.lookRPC(t.clock.ctx, whole, t.resp.Header.Get("Grpc-Encoding"))
-	t.fault, t.malformed = fault, errors.Is(err, grpcwire.ErrMalformed) || errors.Is(err, io.ErrUnexpectedEOF)
+	in, err := x.lookRPC(t.clock.ctx, whole, t.resp.Header.Get("Grpc-Encoding"))
+	t.insight = in
+	t.malformed = errors.Is(err, grpcwire.ErrMalformed) || errors.Is(err, io.ErrUnexpectedEOF)
 	return nil
 }
 
-// lookRPC finds the failure that is told inside a good answer, or nil. A message in a compression that is not known is not looked into.
-func (x *exchange) lookRPC(ctx context.Context, body io.Reader, coding string) (*classify.Fault, error) {
-	judge := x.account.Provider.Judge
-	if x.rpc.kind.Answer(x.op.Name) == nil || judge == nil {
-		return nil, nil //nolint:nilnil // no failure is told
+// lookRPC is lookInto for an answer over gRPC. A message in a compression that is not known is not looked into.
+func (x *exchange) lookRPC(ctx context.Context, body io.Reader, coding string) (insight, error) {
+	fields := x.rpc.kind.Answer(x.op.Name)
+	if fields == nil {
+		return insight{}, nil
 	}
-	values, err := x.pickRPC(ctx, body, coding)
+	message, err := grpcwire.Message(body, coding)
 	if err != nil {
-		return nil, err
+		return insight{}, err
 	}
-	if fault, failed := judge(x.op.Name, values); failed {
-		return &fault, nil
+	l := newLook(x.account.Provider, &x.account.Scrutiny, x.op.Name)
+	if err := fields.Each(&patience{Reader: message, ctx: ctx, left: maxPlain}, l.paths, maxJudged, l.take); err != nil {
+		return insight{}, fmt.Errorf("the answer's message: %w", err)
 	}
-	return nil, nil //nolint:nilnil // no failure is told
+	return l.end(), nil
 }
 
-// pickRPC finds the values in a good answer that are looked at.
+// pickRPC finds values in a good answer.
 func (x *exchange) pickRPC(ctx context.Context, body io.Reader, coding string) (jsonstream.Found, error) {
 	message, err := grpcwire.Message(body, coding)
 	if err != nil {
@@ -119,7 +120,7 @@ func (x *exchange) lookAtBatch() (in insight) {
 	whole := bytes.NewReader(x.batch.answer)
 	var err error
 	if x.rpc != nil {
-		in.fault, err = x.lookRPC(x.in.Context(), whole, "")
+		in, err = x.lookRPC(x.in.Context(), whole, "")
 	} else {
 		in, err = lookInto(x.account.Provider, &x.account.Scrutiny, x.op.Name, whole)
 	}

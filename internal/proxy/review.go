@@ -185,68 +185,12 @@ func (r *Scrutiny) review(v classify.Verdict, in insight) classify.Verdict {
 
 // lookInto reads a good JSON answer once and finds the failure that is told inside and, for an account that reviews, the scores of its words. A
 // *jsonstream.SyntaxError says that it is no JSON.
-func lookInto(p *provider.Provider, r *Scrutiny, operation string, body io.Reader) (in insight, err error) {
-	watch := p.Watched()
-	var (
-		words     *provider.WordReader
-		documents *provider.DocumentReader
-		paths     []string
-		found     finding
-	)
-	if r.Threshold > 0 && p.Words != nil {
-		words, paths = p.Words.Reader()
-		watch = slices.Concat(watch, paths)
-	}
-	if r.readsFields() && p.Documents != nil {
-		documents, paths = p.Documents.Reader(r.wanted(), func(kind string, fields map[string]provider.Field) {
-			in.fields = r.scores(in.fields, kind, fields)
-			if found.code == "" {
-				found = r.document(kind, fields)
-			}
-		})
-		watch = slices.Concat(watch, paths)
-	}
-	result := p.Result
-	looks := r.looksFor() && result.Of(operation)
-	if looks {
-		for _, path := range result.Paths() {
-			if !slices.Contains(watch, path) {
-				watch = append(slices.Clip(watch), path)
-			}
-		}
-	}
-	values, kept := jsonstream.Found{}, 0
-	err = jsonstream.Each(body, watch, maxJudged, func(path string, v jsonstream.Value) {
-		if words != nil && words.Take(path, v) || documents != nil && documents.Take(path, v) {
-			return
-		}
-		if in.sign == "" && len(p.Signs) > 0 {
-			in.sign = p.Sign(path, v.Text)
-		}
-		if looks && in.reading.take(result, path, v) {
-			return
-		}
-		if kept++; kept > maxValues {
-			return
-		}
-		v.Index, v.Names = slices.Clone(v.Index), slices.Clone(v.Names)
-		values[path] = append(values[path], v)
-	})
-	if err != nil {
+func lookInto(p *provider.Provider, r *Scrutiny, operation string, body io.Reader) (insight, error) {
+	l := newLook(p, r, operation)
+	if err := jsonstream.Each(body, l.paths, maxJudged, l.take); err != nil {
 		return insight{}, err
 	}
-	in.finding = found
-	if words != nil {
-		in.scores = words.Scores()
-	}
-	in.reading.known = looks && (result.Whole == nil || result.Whole(values))
-	if p.Judge == nil {
-		return in, nil
-	}
-	if fault, failed := p.Judge(operation, values); failed {
-		in.fault = &fault
-	}
-	return in, nil
+	return l.end(), nil
 }
 
 // looked is what was found inside the answer that the worker is given; nil: nobody has looked, or it is not an answer of this call's own.

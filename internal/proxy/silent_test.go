@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/ocr-proxy/ocr-proxy/internal/grpcwire"
 )
 
 // paperPDF is a PDF of some pages with the same content; "": they are empty.
@@ -272,6 +274,41 @@ func TestAJobsResultIsHeldAgainstTheDocumentOfItsStart(t *testing.T) {
 				require.Equal(t, []string{c.reason, c.result.body}, []string{r.own("Reason"), r.body})
 				require.Equal(t, c.reason != "", r.own("Outcome") == "review")
 				j.closing()
+			})
+		})
+	}
+}
+
+func TestAnswersOverGRPCAreJudgedLikeOthers(t *testing.T) {
+	token := func(confidence float32) []byte {
+		return grpcwire.AppendBytes(nil, 8, grpcwire.AppendBytes(nil, 1, grpcwire.AppendFloat(nil, 2, confidence)))
+	}
+	entity := grpcwire.AppendFloat(grpcwire.AppendBytes(grpcwire.AppendBytes(nil, 2, []byte("Total")), 3, []byte("950")), 5, 0.5)
+	document := func(tokens ...[]byte) []byte {
+		return grpcwire.AppendBytes(nil, 1, grpcwire.AppendBytes(grpcwire.AppendBytes(nil, 6, bytes.Join(tokens, nil)), 7, entity))
+	}
+	for name, c := range map[string]struct {
+		how     Scrutiny
+		answer  []byte
+		outcome string
+		reason  string
+	}{
+		"sure":              {Scrutiny{Threshold: 0.8}, document(token(0.9), token(0.8)), "success", ""},
+		"unsure":            {Scrutiny{Threshold: 0.8}, document(token(0.9), token(0.6)), "review", "low_confidence"},
+		"a field is unsure": {Scrutiny{Fields: map[string]map[string]float64{AnyType: {"total": 0.9}}}, document(token(0.9)), "review", "low_field_confidence"},
+		"a field is there":  {Scrutiny{Required: map[string][]string{"document": {"total"}}}, document(token(0.9)), "success", ""},
+		"a field is not":    {Scrutiny{Required: map[string][]string{"document": {"vendor"}}}, document(token(0.9)), "review", "missing_field"},
+		"nobody asks":       {Scrutiny{}, document(token(0.1)), "success", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				l := newLab(t, reviewingBy("documentai", c.how), good(c.answer))
+				l.speakRPC()
+				r := l.send(t.Context(), rpcCall(processMethod, processing("scan")))
+				require.Equal(t, []string{c.outcome, c.reason}, []string{r.own("Outcome"), r.own("Reason")})
+				require.Equal(t, string(grpcwire.Frame(c.answer)), r.body, "not a byte is changed")
+				require.Equal(t, c.outcome == "review", l.sink.count() == 1)
+				l.closing()
 			})
 		})
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
-	"github.com/ocr-proxy/ocr-proxy/internal/calls"
 	"github.com/ocr-proxy/ocr-proxy/internal/credential"
 	"github.com/ocr-proxy/ocr-proxy/internal/dlq"
 	"github.com/ocr-proxy/ocr-proxy/internal/trace"
@@ -301,17 +300,16 @@ func TestALetterFromBeforeTracingLeadsNowhere(t *testing.T) {
 
 func TestWhoeverJoinsWaitsForAnother(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		l := newLab(t, defaults("generic"), step{after: 5 * time.Second, body: "read"})
-		l.account.Calls = calls.New(calls.Limits{TTL: time.Minute, MaxBytes: 1 << 20})
+		l := newLab(t, remembering("mistral"), step{after: 5 * time.Second, header: asJSON, body: `{"pages":[]}`})
 		r := l.trace(1)
-		join := "Ocr-Proxy-Join: true"
-		first := l.later(t.Context(), call{target: "/v1/chat", body: "{}", header: join})
+		same := analysis("QQ==")
+		same.header += "|Ocr-Proxy-Join: true"
+		first := l.later(t.Context(), same)
 		time.Sleep(2 * time.Second)
-		second := l.send(t.Context(), call{target: "/v1/chat", body: "{}", header: join + "|" + sampled})
+		same.header += "|" + sampled
+		second := l.send(t.Context(), same)
 		<-first
-		if second.own("Reason") != reasonJoined {
-			t.Skip("not joined: ", second.header)
-		}
+		require.Equal(t, reasonJoined, second.own("Reason"))
 		var spans []tracetest.Span
 		for _, s := range l.spans(r) {
 			if s.TraceID == workersTrace {
@@ -319,7 +317,7 @@ func TestWhoeverJoinsWaitsForAnother(t *testing.T) {
 			}
 		}
 		requireWhole(t, spans)
-		require.Equal(t, []string{"other 3s", "wait another 3s"}, names(spans))
+		require.Equal(t, []string{"ocr 3s", "wait another 3s"}, names(spans))
 		require.Equal(t, "joined", spans[0].Attributes["ocr_proxy.reason"])
 	})
 }
