@@ -493,38 +493,35 @@ func large() []byte {
 func BenchmarkMessageScores(b *testing.B) {
 	message := large()
 	p := documentai()
-	walk := map[string]func(*testing.B){
-		"walk": func(b *testing.B) {
-			var over func(r *grpcwire.Reader, depth int)
-			over = func(r *grpcwire.Reader, depth int) {
-				for {
-					f, err := r.Next()
-					if err != nil {
-						return
-					}
-					if f.Type == grpcwire.Bytes && depth < 4 && f.Value > 30 {
-						over(r.Message(), depth+1)
-					}
+	count := func() (n int) {
+		var over func(r *grpcwire.Reader, depth int)
+		over = func(r *grpcwire.Reader, depth int) {
+			for {
+				f, err := r.Next()
+				if err != nil {
+					return
+				}
+				if n++; f.Type == grpcwire.Bytes && depth < 4 && f.Value > 30 {
+					over(r.Message(), depth+1)
 				}
 			}
-			over(grpcwire.NewReader(bytes.NewReader(message)), 0)
-		},
-		"scores": func(b *testing.B) {
-			words, paths := p.Words.Reader()
-			if err := p.GRPC.Answer("process").Each(bytes.NewReader(message), paths, 1000, func(path string, v jsonstream.Value) { words.Take(path, v) }); err != nil {
-				b.Fatal(err)
-			}
-			if n := words.Scores().Count(); n != 25_000 {
-				b.Fatal(n)
-			}
-		},
+		}
+		over(grpcwire.NewReader(bytes.NewReader(message)), 0)
+		return n
 	}
-	for _, name := range []string{"walk", "scores"} {
+	score := func() int {
+		words, paths := p.Words.Reader()
+		err := p.GRPC.Answer("process").Each(bytes.NewReader(message), paths, 1000, func(path string, v jsonstream.Value) { words.Take(path, v) })
+		require.NoError(b, err)
+		return words.Scores().Count()
+	}
+	require.Equal(b, 25_000, score())
+	for name, over := range map[string]func() int{"walk": count, "scores": score} {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(message)))
 			b.ReportAllocs()
 			for b.Loop() {
-				walk[name](b)
+				over()
 			}
 		})
 	}
