@@ -125,7 +125,7 @@ func flat(values []byte) bool {
 	for _, v := range values {
 		least, most = min(least, v), max(most, v)
 	}
-	return most-least <= inkContrast
+	return most-least <= mostContrast/2
 }
 
 // mostBlankPages bounds the pages of a PDF that are looked at for ink: a longer one has some.

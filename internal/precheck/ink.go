@@ -1,7 +1,7 @@
 package precheck
 
 // ink looks for something on a page that comes row by row. The page is divided into cells whose average is compared with the paper, which is
-// the most frequent average: so the grain of a scanner averages out, and a stroke does not, however thin it is.
+// the average in the middle: so the grain of a scanner averages out, and a stroke does not, however thin it is.
 type ink struct {
 	width, height int
 	channels      int // 1, 3 or 4 values of 8 bits for each pixel; each is looked at by itself
@@ -16,8 +16,11 @@ type ink struct {
 const (
 	// inkCells is how many cells a side is divided into at most. On a page of A4 that is finer than a tenth of a millimetre.
 	inkCells = 2000
-	// inkContrast is how far ink is from the paper, of 255.
-	inkContrast = 24
+	// leastContrast and mostContrast are how far ink is from the paper, of 255: on paper without grain, and at most. Light print on clean paper is
+	// print.
+	leastContrast, mostContrast = 6, 24
+	// grain is how many standard deviations of the paper's own shade are no ink.
+	grain = 6
 )
 
 // specks is how many cells may differ on an empty page: dust. It is less than a dot of a small font takes on a page of that size.
@@ -65,27 +68,34 @@ func (k *ink) settle() {
 	k.rows = 0
 }
 
-// found reports whether more cells differ from the paper than dust makes, whatever the paper's shade. Further rows can only add to them.
+// found reports whether more cells differ from the paper than dust makes. The paper is the shade in the middle of all; how far it goes is told by the
+// two thirds of the cells around it, in which ink has no share.
 func (k *ink) found() bool {
 	for c := range k.channels {
 		all := 0
 		for _, n := range k.averages[c] {
 			all += n
 		}
-		// The best shade of paper is the one with the most cells around it.
-		most, within := 0, 0
-		for shade := range 256 + inkContrast {
-			if shade < 256 {
-				within += k.averages[c][shade]
-			}
-			if out := shade - 2*inkContrast - 1; out >= 0 {
-				within -= k.averages[c][out]
-			}
-			most = max(most, within)
+		paper := k.shade(c, all/2)
+		deviation := float64(k.shade(c, all*84/100)-k.shade(c, all*16/100)) / 2
+		contrast := min(max(int(grain*deviation), leastContrast), mostContrast)
+		within := 0
+		for _, n := range k.averages[c][max(0, paper-contrast):min(256, paper+contrast+1)] {
+			within += n
 		}
-		if all-most > k.specks() {
+		if all-within > k.specks() {
 			return true
 		}
 	}
 	return false
+}
+
+// shade is the shade of the cell with that rank, from the darkest.
+func (k *ink) shade(channel, rank int) int {
+	for shade, n := range k.averages[channel] {
+		if rank -= n; rank < 0 {
+			return shade
+		}
+	}
+	return 255
 }

@@ -297,10 +297,17 @@ func (p *pdf) objectAt(off int64) (object any, raw int64, ok bool) {
 func (p *pdf) body(dict pdfDict, raw int64) (r io.Reader, length int64, ok bool) {
 	value, ok := p.resolve(dict["Length"])
 	length, isNumber := value.(int64)
-	if !ok || !isNumber || raw <= 0 || length < 0 || raw+length > p.d.size {
+	if !ok || !isNumber || raw <= 0 || length < 0 || raw+length > p.d.size || !p.endsStream(raw+length) {
 		return nil, 0, false
 	}
 	return p.d.section(raw, length), length, true
+}
+
+// endsStream reports whether a stream ends where its length says: a reader that mends a wrong length finds more on the page than that.
+func (p *pdf) endsStream(at int64) bool {
+	var next [16]byte
+	n, _ := io.ReadFull(p.d.section(at, int64(len(next))), next[:])
+	return bytes.HasPrefix(bytes.TrimLeft(next[:n], "\r\n\t "), []byte("endstream"))
 }
 
 // filter is the only filter of a stream; "" if it has none. Several are not followed.
@@ -330,9 +337,12 @@ func (p *pdf) filter(dict pdfDict) (name pdfName, parms pdfDict, ok bool) {
 
 // inflate decodes a stream of at most that many bytes.
 func (p *pdf) inflate(dict pdfDict, raw int64, most int) ([]byte, bool) {
-	r, _, ok := p.body(dict, raw)
+	r, length, ok := p.body(dict, raw)
 	if !ok {
 		return nil, false
+	}
+	if length == 0 {
+		return nil, true // whatever its filter: nothing is written as nothing
 	}
 	name, parms, ok := p.filter(dict)
 	if !ok {

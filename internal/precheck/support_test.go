@@ -57,6 +57,24 @@ func written(m draw.Image) draw.Image {
 	return m
 }
 
+// printed is a page with a word of that shade on it.
+func printed(m *image.Gray, shade uint8) *image.Gray {
+	for n := range 6 {
+		draw.Draw(m, image.Rect(300+n*7, 900, 302+n*7, 916), image.NewUniform(color.Gray{Y: shade}), image.Point{}, draw.Src)
+	}
+	return m
+}
+
+// shaded is a page that lay on the glass a little away from it on one side.
+func shaded(m *image.Gray) *image.Gray {
+	for y := range m.Rect.Dy() {
+		for x := range m.Rect.Dx() {
+			m.Pix[y*m.Stride+x] -= uint8(x * 10 / m.Rect.Dx())
+		}
+	}
+	return m
+}
+
 func encoded(t testing.TB, encode func(b *bytes.Buffer) error) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -132,6 +150,27 @@ func pdfOf(pages int, content string) []byte {
 		}
 	}
 	return w.end()
+}
+
+// wrongLength is a PDF whose content says that it is nothing, as readers find out and mend.
+func wrongLength(t testing.TB, data []byte) []byte {
+	t.Helper()
+	was := fmt.Sprintf("/Length %d", len(textContent))
+	is := "/Length 0" + strings.Repeat(" ", len(was)-len("/Length 0"))
+	require.Contains(t, string(data), was)
+	return bytes.Replace(data, []byte(was), []byte(is), 1)
+}
+
+// nothingDeflated is a PDF whose content is a stream of no bytes, as some libraries write it.
+func nothingDeflated(t testing.TB) []byte {
+	t.Helper()
+	const spaces = 40
+	was := fmt.Sprintf("<< /Length %d >>\nstream\n%s\nendstream", spaces, strings.Repeat(" ", spaces))
+	is := "<< /Filter /FlateDecode /Length 0"
+	is += strings.Repeat(" ", len(was)-len(is)-len(">>\nstream\n\nendstream")) + ">>\nstream\n\nendstream"
+	data := pdfOf(1, strings.Repeat(" ", spaces))
+	require.Contains(t, string(data), was)
+	return bytes.Replace(data, []byte(was), []byte(is), 1)
 }
 
 // pdfAround is a page that shows one JPEG, as scanners write them.

@@ -18,9 +18,27 @@ func (d *document) truncated() bool {
 		return d.tiff(tiffPages).truncated
 	case DOCX, XLSX, PPTX:
 		return !bytes.Contains(d.at(max(0, d.size-tailBytes), tailBytes), []byte("PK\x05\x06"))
-	case GIF, BMP, WEBP, HEIF, HTML, Unknown:
+	case BMP:
+		return d.truncatedBMP()
+	case WEBP:
+		head := d.at(0, 8)
+		return len(head) == 8 && 8+int64(binary.LittleEndian.Uint32(head[4:])) > d.size
+	case GIF, HEIF, HTML, Unknown: // readers of GIF do not miss its end, and of the others nothing says how long they are
 	}
 	return false
+}
+
+// truncatedBMP holds the size of the pixels against that of the file, where they are not compressed. The last row need not be padded.
+func (d *document) truncatedBMP() bool {
+	head := d.at(0, 34)
+	if len(head) < 34 || binary.LittleEndian.Uint32(head[14:]) < 40 || binary.LittleEndian.Uint32(head[30:]) != 0 {
+		return false
+	}
+	width, height := int64(int32(binary.LittleEndian.Uint32(head[18:]))), int64(int32(binary.LittleEndian.Uint32(head[22:]))) //nolint:gosec // signed
+	bits := int64(binary.LittleEndian.Uint16(head[28:]))
+	const padding = 4
+	row := (width*bits + 8*padding - 1) / (8 * padding) * padding
+	return width > 0 && bits > 0 && int64(binary.LittleEndian.Uint32(head[10:]))+row*max(height, -height)-padding > d.size
 }
 
 const (
