@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"net/http"
 	"time"
 
 	"github.com/ocr-proxy/ocr-proxy/internal/classify"
@@ -37,7 +38,7 @@ func (x *exchange) doubt() *doubted {
 }
 
 // better keeps the better one of two answers, for which the request stopped: the later one if it is good and beyond doubt.
-func (x *exchange) better(first *doubted, stop retry.Stop) retry.Stop {
+func (x *exchange) better(first *doubted, stop retry.Stop, out *http.Request) retry.Stop {
 	if x.class() == classify.Success && x.last != nil {
 		first.answer.discard()
 		return stop
@@ -48,7 +49,8 @@ func (x *exchange) better(first *doubted, stop retry.Stop) retry.Stop {
 	// The attempt that brought the answer is the last: it is the one that says how the request ended.
 	kept := x.history[first.at]
 	x.history = append(append(x.history[:first.at:first.at], x.history[first.at+1:]...), kept)
-	x.last, x.err, x.account, x.notBefore = first.answer, nil, first.account, time.Time{}
+	x.turnTo(first.account, out) // what else is asked about it is asked there
+	x.last, x.err, x.notBefore = first.answer, nil, time.Time{}
 	if stop == retry.Canceled {
 		return stop // the answer is paid for all the same, and kept for the worker's next try
 	}

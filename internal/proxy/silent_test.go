@@ -2,10 +2,13 @@ package proxy
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -312,4 +315,28 @@ func TestAnswersOverGRPCAreJudgedLikeOthers(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A worker that goes while the other account is asked has paid for the first answer, and gets it when it comes again.
+func TestADoubtfulAnswerIsKeptForAWorkerThatGoes(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		f := doubting(t, "mistral")
+		empty := step{header: asJSON, body: `{"pages":[{"index":0,"markdown":""}]}`}
+		f.at["acct"].script(empty)
+		f.at["b"].script(step{after: time.Minute, header: asJSON, body: `{"pages":[]}`})
+		ctx, leave := context.WithCancel(t.Context())
+		same := analysis(b64(paperPDF(1, written)))
+		same.header += "|Ocr-Proxy-Join: true"
+		gone := f.later(ctx, same)
+		time.Sleep(time.Second)
+		require.Equal(t, map[string]int{"acct": 1, "b": 1}, f.asked())
+		leave()
+		<-gone
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		r := f.send(t.Context(), same)
+		require.Equal(t, "rescued", r.own("Reason"))
+		require.Equal(t, map[string]int{"acct": 1, "b": 1}, f.asked(), "nobody pays again")
+		f.closing()
+	})
 }

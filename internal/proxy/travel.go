@@ -28,7 +28,7 @@ func (x *exchange) travel(out *http.Request) retry.Stop {
 	for {
 		stop := x.run(out)
 		if first != nil {
-			return x.better(first, stop)
+			return x.better(first, stop, out)
 		}
 		if x.asksElsewhere(stop) {
 			first = x.doubt()
