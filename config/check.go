@@ -19,7 +19,6 @@ type checker struct {
 
 func (c *checker) run() {
 	top := scope{checker: c}
-	c.availability()
 	c.general(top)
 	top.retry(c.cfg.Retry)
 	top.breaker(c.cfg.Breaker)

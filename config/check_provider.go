@@ -57,6 +57,7 @@ func (c *checker) providers() {
 		s.serverTLS("tls", p.TLS)
 		s.authorities("upstream_tls.ca_file", p.UpstreamTLS.CAFile)
 		s.exposure(p)
+		s.visitors(p)
 		s.routes(p)
 	}
 	for i, p := range c.cfg.Providers {
@@ -105,6 +106,17 @@ func (s scope) rules(rules []Rule) {
 		s.need(r.Status == 0 || r.Status >= 100 && r.Status <= 599, key+".status", "must be an HTTP status from 100 to 599, or 0 for any")
 		s.need(r.Status != 0 || r.Code != "", key, "needs a status or a code; without both it would match every answer")
 		s.oneOf(key+".class", r.Class, "throttle", "transient", "permanent", "auth", "quota", "unknown", "success")
+	}
+}
+
+// visitors checks who may use the account. A client token has the place of the worker's own credential, which then cannot go through.
+func (s scope) visitors(p Provider) {
+	if p.Clients.TokenFile == "" {
+		return
+	}
+	s.need(p.Auth.OwnCredential(), "clients.token_file", "needs an auth.type other than passthrough: the token is shown in the place of the worker's own key")
+	if !s.secretless {
+		s.readable("clients.token_file", p.Clients.TokenFile)
 	}
 }
 

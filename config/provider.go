@@ -103,7 +103,7 @@ type UpstreamTLS struct {
 
 // Clients says who may use an account.
 type Clients struct {
-	TokenFile string `mapstructure:"token_file,omitempty" doc:"File with the tokens of the workers that may use this account. Empty: everyone who reaches the listener."`
+	TokenFile string `mapstructure:"token_file,omitempty" doc:"File with the tokens of the workers that may use this account, one a line, each of 16 to 512 characters; a worker shows one where its client library puts the key. It is read again when it changes. Empty: everyone who reaches the listener."`
 }
 
 // Kinds returns the provider kinds in the order in which they are documented.

@@ -63,18 +63,7 @@ func cells(t *testing.T, text, heading string) [][]string {
 
 func code(text string) string { return strings.Trim(text, "`") }
 
-// unavailable are the keys whose feature is missing.
-func unavailable() map[string]bool {
-	keys := map[string]bool{}
-	for _, f := range (Provider{}).missing() {
-		keys["providers[]."+f.key] = true
-	}
-	keys["providers[].clients.token_file"] = true
-	return keys
-}
-
 func settingsTable() string {
-	missing := unavailable()
 	var b strings.Builder
 	b.WriteString("| Key | Type | Default | Meaning |\n|---|---|---|---|\n")
 	for _, key := range Reference() {
@@ -83,9 +72,6 @@ func settingsTable() string {
 			value = "`" + key.Default + "`"
 		}
 		doc := strings.ReplaceAll(key.Doc, "|", `\|`)
-		if missing[key.Path] {
-			doc += " *Not available yet.*"
-		}
 		if key.Reload == Restart {
 			doc += " *Needs a restart.*"
 		}

@@ -275,11 +275,11 @@ func TestHistogramsAreNativeForWhoeverAsks(t *testing.T) {
 		decoder := expfmt.NewDecoder(resp.Body, expfmt.ResponseFormat(resp.Header))
 		for {
 			family := new(dto.MetricFamily)
-			if err := decoder.Decode(family); errors.Is(err, io.EOF) {
+			err := decoder.Decode(family)
+			if errors.Is(err, io.EOF) {
 				return families
-			} else {
-				require.NoError(t, err)
 			}
+			require.NoError(t, err)
 			families[family.GetName()] = family
 		}
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/ocr-proxy/ocr-proxy/internal/breaker"
 	"github.com/ocr-proxy/ocr-proxy/internal/calls"
 	"github.com/ocr-proxy/ocr-proxy/internal/classify"
+	"github.com/ocr-proxy/ocr-proxy/internal/clients"
 	"github.com/ocr-proxy/ocr-proxy/internal/credential"
 	"github.com/ocr-proxy/ocr-proxy/internal/dlq"
 	"github.com/ocr-proxy/ocr-proxy/internal/pace"
@@ -99,6 +100,10 @@ func (s *shared) account(ctx context.Context, c config.Provider) (*proxy.Account
 			return nil, fmt.Errorf("provider %s: replay_auth: %w", c.Name, err)
 		}
 	}
+	visitors, err := s.visitors(c)
+	if err != nil {
+		return nil, fmt.Errorf("provider %s: clients.token_file: %w", c.Name, err)
+	}
 	out, err := s.way(c)
 	if err != nil {
 		return nil, fmt.Errorf("provider %s: upstream_tls.ca_file: %w", c.Name, err)
@@ -117,10 +122,18 @@ func (s *shared) account(ctx context.Context, c config.Provider) (*proxy.Account
 		Name: c.Name, Provider: kind, Upstream: c.UpstreamURL(),
 		Policy: func(operation string) proxy.Policy { return policies[operation] },
 		Rules:  rules, Injection: injection(c.InjectToken), Scrutiny: scrutiny(c.Review), RepairPages: c.RepairPages, Precheck: prechecked(c.Precheck), Idempotency: proxy.Idempotency{Header: c.IdempotencyHeader, Bare: !c.IdempotencyQuoted}, Credential: own, ReplayCredential: replaySecret, Self: selfAddress(c), Letters: s.openLetters(c.Name),
-		Observe: s.observer(c), Breakers: st.breakers, HoldOpen: holds(c), Queues: st.queues, Permits: st.permits, Adaptive: learns(c), TripOnThrottle: trips(c), OnSustained: sustained(c.Breaker), Purse: st.purse,
+		Clients: visitors, Observe: s.observer(c), Breakers: st.breakers, HoldOpen: holds(c), Queues: st.queues, Permits: st.permits, Adaptive: learns(c), TripOnThrottle: trips(c), OnSustained: sustained(c.Breaker), Purse: st.purse,
 		Calls: s.calls, Jobs: s.jobs, Transport: out.plain, GRPCTransport: out.grpc, Bodies: s.bodies, MaxBody: s.maxBody, CopyBuffers: s.copies, Sink: s.sink, Version: s.version,
 		Metrics: st.metrics, Watch: st.watch, Tracer: s.tracer, Log: s.log, ErrorLog: log.New(io.Discard, "", 0), Ending: s.ending, Seed: s.seed,
 	}, nil
+}
+
+// visitors are the tokens of those who may use an account; nil: whoever reaches it may.
+func (s *shared) visitors(c config.Provider) (*clients.Tokens, error) {
+	if c.Clients.TokenFile == "" {
+		return nil, nil //nolint:nilnil // nobody is asked
+	}
+	return clients.Open(c.Clients.TokenFile, s.log.With(zap.String("provider", c.Name)))
 }
 
 // stand gives what an account has beside its settings: that of before where it is the same account, else made anew.

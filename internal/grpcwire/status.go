@@ -18,9 +18,11 @@ const (
 	InvalidArgument   = 3
 	DeadlineExceeded  = 4
 	ResourceExhausted = 8
+	PermissionDenied  = 7
 	Unimplemented     = 12
 	Internal          = 13
 	Unavailable       = 14
+	Unauthenticated   = 16
 )
 
 // maxDetails bounds how many details of a status are read.

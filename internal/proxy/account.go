@@ -19,6 +19,7 @@ import (
 	"github.com/ocr-proxy/ocr-proxy/internal/breaker"
 	"github.com/ocr-proxy/ocr-proxy/internal/calls"
 	"github.com/ocr-proxy/ocr-proxy/internal/classify"
+	"github.com/ocr-proxy/ocr-proxy/internal/clients"
 	"github.com/ocr-proxy/ocr-proxy/internal/credential"
 	"github.com/ocr-proxy/ocr-proxy/internal/dlq"
 	"github.com/ocr-proxy/ocr-proxy/internal/pace"
@@ -104,6 +105,8 @@ type Account struct {
 	// Self is scheme, host and port of the listener, under which the result of a replay says where a job is polled; "": as the provider says.
 	Self string
 
+	// Clients are the tokens of those who may use the listener; nil: whoever reaches it may.
+	Clients *clients.Tokens
 	// Observe makes the account change nothing and tell what it would do; nil: it acts.
 	Observe *Observer
 

@@ -59,6 +59,9 @@ func (x *exchange) admit() *refusal {
 	if refused := x.admitRPC(); refused != nil {
 		return refused
 	}
+	if refused := x.visitor(); refused != nil {
+		return refused
+	}
 	ask, problem := readInstructions(r.Header)
 	if problem != "" {
 		return &refusal{status: http.StatusBadRequest, reason: "bad_header", message: problem}
@@ -180,6 +183,9 @@ func (x *exchange) refuse(w http.ResponseWriter, r refusal) {
 	}
 	status, header, body := x.tell(provider.Problem{Status: r.status, Reason: r.reason, Message: r.message})
 	x.describe(header, r.retry)
+	if r.status == http.StatusUnauthorized {
+		header.Set("WWW-Authenticate", "Bearer")
+	}
 	if x.body == nil {
 		// The server reads on before it answers, so that the answer is not lost with the connection; who stalls is not waited for.
 		_ = x.control.SetReadDeadline(time.Now().Add(lingerTime)) // a writer without a connection has nothing to bound

@@ -28,7 +28,8 @@ type exchange struct {
 	resent     *resent // the dead letter that this request is made of; nil: it is a worker's
 	traced     traced  // what is noted for whoever looks at traces
 
-	rpc     *rpc // nil: plain HTTP
+	client  string // who has shown a client token, as a hash of it; "": nobody is asked for one
+	rpc     *rpc   // nil: plain HTTP
 	ask     instructions
 	op      provider.Operation
 	policy  Policy        // of the account that is asked; its Total ends when the next account must be asked

@@ -173,6 +173,10 @@ func problemCode(p provider.Problem) int {
 		return grpcwire.ResourceExhausted
 	}
 	switch p.Status {
+	case http.StatusUnauthorized:
+		return grpcwire.Unauthenticated
+	case http.StatusForbidden:
+		return grpcwire.PermissionDenied
 	case http.StatusServiceUnavailable, http.StatusBadGateway:
 		return grpcwire.Unavailable
 	case http.StatusGatewayTimeout, http.StatusRequestTimeout:

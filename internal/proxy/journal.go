@@ -60,9 +60,13 @@ func (x *exchange) callKey() (dlq.CallKey, error) {
 	return k, err
 }
 
-// credentialMark is the salted hash of the credential that the call is made with; "": the account's own.
+// credentialMark is the salted hash of the credential that the call is made with, or of the client token that its worker has shown; "": it is the account's
+// own, and nobody is asked who he is.
 func (x *exchange) credentialMark() (string, error) {
 	parts := x.account.credentials(x.in)
+	if x.client != "" {
+		parts = append(parts, "client", x.client)
+	}
 	if len(parts) == 0 {
 		return "", nil
 	}

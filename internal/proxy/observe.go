@@ -89,6 +89,9 @@ func (o *observation) admit() *refusal {
 	if a.Provider.GRPC != nil && r.ProtoMajor > 1 && provider.IsGRPC(r.Header) {
 		o.x.rpc = &rpc{kind: a.Provider.GRPC, coding: r.Header.Get("Grpc-Encoding")}
 	}
+	if refused := o.x.visitor(); refused != nil {
+		return refused
+	}
 	o.x.ask, _ = readInstructions(r.Header) // what is wrong with them would be told, and changes nothing
 	o.x.op = o.x.operation()
 	o.x.policy = a.Policy(o.x.op.Name)

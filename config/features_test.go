@@ -1,0 +1,31 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestSayingThatAFeatureIsOffIsFine(t *testing.T) {
+	accepted(t, `
+dead_letters: {webhook: {url: "", secret_file: "", timeout: 5s}, auto_replay: {enabled: false, max_age: 1h, rate: 2}}
+review: {threshold: 0, aggregate: mean, fields: {}, required: {}, empty_text: accept}
+precheck: {enabled: false, reject_blank: false, skip: [blank]}
+rescue: {ttl: 0s, max_bytes: 1GiB}
+state: {url: ""}
+tracing: {otlp_endpoint: "", sample_ratio: 0.1}
+breaker: {on_sustained: alert}
+`+providers(account("mode: enforce, fallback: [], spread: {}, repair_pages: false, replay_auth: {}, clients: {}")))
+}
+
+func TestClientTokensNeedACredentialOfTheAccounts(t *testing.T) {
+	tokens := filepath.Join(t.TempDir(), "tokens")
+	require.NoError(t, os.WriteFile(tokens, []byte("a-token-of-a-worker\n"), 0o600))
+	accepted(t, providers(account("auth: {type: none}, clients: {token_file: "+tokens+"}")))
+	found := refused(t, providers(account("clients: {token_file: "+tokens+"}")))
+	require.Contains(t, found["providers[0].clients.token_file"], "other than passthrough")
+	found = refused(t, providers(account("auth: {type: none}, clients: {token_file: /no/such/file}")))
+	require.Contains(t, found["providers[0].clients.token_file"], "cannot read the file")
+}
