@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coreos/go-systemd/v22/daemon"
 	"go.uber.org/zap"
 
 	"github.com/ocr-proxy/ocr-proxy/internal/proxy"
@@ -16,6 +17,7 @@ import (
 // so and buried; what does not end even then is cut off.
 func (s *server) drain() error {
 	s.ready.Store(false)
+	s.notify(daemon.SdNotifyStopping)
 	cfg, servers := s.settle()
 	s.replays.Stop()
 	timeout := cfg.Shutdown.DrainTimeout

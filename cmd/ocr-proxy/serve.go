@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/cobra"
@@ -160,7 +161,7 @@ func open(ctx context.Context, cfg *config.Config, environ []string, log *zap.Lo
 
 	s.bodies, err = spool.New(spool.Limits{
 		MaxBytes: int64(cfg.Body.MaxBytes), Dir: cfg.Body.Dir,
-		MemoryPerBody: max(1, int64(cfg.Body.MemoryPerRequest)), MemoryTotal: max(1, int64(cfg.Body.MemoryTotal)), // 0 is the configuration's word for none
+		MemoryPerBody: max(1, int64(cfg.Body.MemoryPerRequest)), MemoryTotal: max(1, bodyBudget(int64(cfg.Body.MemoryTotal), boundMemory(log), log)), // 0 is the configuration's word for none
 	}, reg)
 	if err != nil {
 		return nil, fmt.Errorf("body.dir: %w", err)
@@ -259,6 +260,7 @@ func (s *server) run(ctx context.Context) error {
 	for _, b := range s.servers {
 		s.sayListening(b)
 	}
+	s.notify(daemon.SdNotifyReady)
 	s.ready.Store(true) // from here on the configuration may change
 	s.log.Info("ready", zap.Stringer("admin", s.admin.listener.Addr()), zap.String("dead_letters", dir), zap.String("version", thisBuild().version))
 	following, stopFollowing := context.WithCancel(ctx)
