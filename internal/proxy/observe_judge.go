@@ -36,6 +36,9 @@ func (o *observation) conclude() {
 		}
 		stop = leave
 	}
+	if o.x.body != nil {
+		o.x.body.Finish(io.ErrUnexpectedEOF) // no more than came, and nobody waits for the rest; it has no effect on one that is whole
+	}
 	seen := o.judge()
 	refused := !o.unseen && o.wouldRefuse()
 	stop()
@@ -159,7 +162,6 @@ func (o *observation) wouldRefuse() bool {
 	if o.x.body == nil || o.x.account.Precheck == nil {
 		return false
 	}
-	o.x.body.Finish(io.ErrUnexpectedEOF) // no more than came; it has no effect on one that is whole
 	_, err := o.x.body.ReadAt(nil, 0)
 	if err == nil && o.x.body.Size() > o.x.account.MaxBody {
 		err = &spool.TooLargeError{Limit: o.x.account.MaxBody, Size: o.x.body.Size()}

@@ -674,3 +674,28 @@ func BenchmarkObserve(b *testing.B) {
 		}
 	}
 }
+
+// A provider may answer before it has read the document. What there is of it is looked at, and nobody waits for the rest.
+func TestAnObservedAnswerBeforeTheWholeDocument(t *testing.T) {
+	s := checked("mistral")
+	check := s.account
+	s.account = func(a *Account) {
+		check(a)
+		a.Scrutiny = Scrutiny{Actions: all(LookAt)}
+	}
+	o := newShadow(t, s, func(w http.ResponseWriter, _ *http.Request) {
+		_ = http.NewResponseController(w).EnableFullDuplex()
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Connection", "close")
+		_, _ = io.WriteString(w, `{"pages":[{"index":0,"markdown":"Rent"}]}`)
+	})
+	big := call{target: ocrCall, header: asJSON, body: `{"document":{"type":"document_url","document_url":"data:application/pdf;base64,` + strings.Repeat("A", 8<<20) + `"}}`}
+	resp, err := o.edge.worker.Do(big.request(t.Context(), t, o.url))
+	if err != nil { // the provider closed the connection over it
+		o.settled()
+		return
+	}
+	_, _ = io.Copy(io.Discard, resp.Body)
+	_ = resp.Body.Close()
+	o.told(unobserved)
+}
