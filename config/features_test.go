@@ -1,8 +1,11 @@
 package config
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -28,4 +31,30 @@ func TestClientTokensNeedACredentialOfTheAccounts(t *testing.T) {
 	require.Contains(t, found["providers[0].clients.token_file"], "other than passthrough")
 	found = refused(t, providers(account("auth: {type: none}, clients: {token_file: /no/such/file}")))
 	require.Contains(t, found["providers[0].clients.token_file"], "cannot read the file")
+}
+
+// The threat model names tests; a name that is none would be a promise that nobody holds.
+func TestEveryThreatHasItsTest(t *testing.T) {
+	known := map[string]bool{}
+	require.NoError(t, filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		for _, found := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllStringSubmatch(readPage(t, path), -1) {
+			known[found[1]] = true
+		}
+		return nil
+	}))
+	rows := 0
+	for line := range strings.Lines(readPage(t, "../SECURITY.md")) {
+		if cells := strings.Split(line, "|"); len(cells) == 6 && !strings.Contains(line, "---") && !strings.Contains(cells[1], "From") {
+			tests := regexp.MustCompile("`(Test\\w+)`").FindAllStringSubmatch(cells[4], -1)
+			require.NotEmpty(t, tests, line)
+			for _, test := range tests {
+				require.True(t, known[test[1]], "%s is no test", test[1])
+			}
+			rows++
+		}
+	}
+	require.Greater(t, rows, 15)
 }
