@@ -32,15 +32,18 @@ func (d *document) blank() bool {
 		return d.blankPNG()
 	case JPEG:
 		s := d.jpeg()
-		return d.blankJPEG(d.section(0, d.size), d.size, s.width, s.height)
+		return d.blankJPEG(0, d.size, s.width, s.height)
 	case TIFF:
 		f := d.tiff(2)
 		if len(f.pages) != 1 {
 			return false
 		}
-		return d.blankDecoded(f.pages[0].width, f.pages[0].height, 8, func() (image.Image, error) {
-			return tiff.Decode(io.NewSectionReader(&checked{d}, 0, d.size))
-		})
+		source := func() io.Reader { return io.NewSectionReader(&checked{d}, 0, d.size) }
+		c, err := tiff.DecodeConfig(source())
+		if err != nil || c.Width != f.pages[0].width || c.Height != f.pages[0].height {
+			return false
+		}
+		return d.blankDecoded(c.Width, c.Height, 16, func() (image.Image, error) { return tiff.Decode(source()) })
 	case BMP:
 		width, height := d.dimensions()
 		return d.blankDecoded(width, height, 4, func() (image.Image, error) { return bmp.Decode(d.section(0, d.size)) })
@@ -61,16 +64,29 @@ func (c *checked) ReadAt(p []byte, off int64) (int, error) {
 	return c.d.from.ReadAt(p, off)
 }
 
-// blankJPEG decodes the image only if it is so small for its pixels that there may be nothing on it.
-func (d *document) blankJPEG(from io.Reader, size int64, width, height int) bool {
+// blankJPEG decodes the image only if it is so small for its pixels that there may be nothing on it. Whoever calls says how large it should be, out
+// of a PDF or the segments; the decoder takes memory for what it reads itself, and so it is asked first.
+func (d *document) blankJPEG(off, size int64, width, height int) bool {
 	if float64(size) > 2048+denseJPEG*float64(width)*float64(height) {
 		return false
 	}
-	return d.blankDecoded(width, height, 15, func() (image.Image, error) { return jpeg.Decode(from) })
+	c, err := jpeg.DecodeConfig(d.section(off, size))
+	if err != nil || c.Width != width || c.Height != height {
+		return false
+	}
+	channels := int64(3)
+	switch c.ColorModel {
+	case color.GrayModel:
+		channels = 1
+	case color.CMYKModel, color.RGBAModel: // the picture is held a second time in these colours
+		channels = 5
+	}
+	// A JPEG that comes in several scans is held as coefficients of four bytes, and as the picture.
+	return d.blankDecoded(width, height, 5*channels, func() (image.Image, error) { return jpeg.Decode(d.section(off, size)) })
 }
 
-// blankDecoded looks at a decoded image. The bytes of a pixel are what the decoder holds of it at most; of a JPEG that comes in several scans
-// these are its coefficients and the picture.
+// blankDecoded looks at a decoded image. The width and the height are those that the decoder will find, and the bytes of a pixel are what it holds of
+// it at most.
 func (d *document) blankDecoded(width, height int, bytesOfPixel int64, decode func() (image.Image, error)) bool {
 	memory := int64(width) * int64(height) * bytesOfPixel
 	if !inReach(width, height) || memory > mostDecoded || decoding.Acquire(d.ctx, memory) != nil {
@@ -80,6 +96,10 @@ func (d *document) blankDecoded(width, height int, bytesOfPixel int64, decode fu
 	img, err := decode()
 	if err != nil || img.Bounds().Dx() != width || img.Bounds().Dy() != height {
 		return false
+	}
+	switch img.(type) {
+	case *image.Gray16, *image.RGBA64, *image.NRGBA64:
+		return false // as in a PNG
 	}
 	return blankImage(img)
 }
@@ -138,7 +158,8 @@ func (p *pdf) blank() bool {
 	}
 	catalog, ok := p.dict(p.trailer["Root"])
 	root, ok2 := p.root()
-	if !ok || !ok2 || catalog["AcroForm"] != nil {
+	// A portfolio is about the documents that it carries, whatever its cover shows.
+	if !ok || !ok2 || catalog["AcroForm"] != nil || catalog["Collection"] != nil {
 		return false
 	}
 	n, all := 0, true
@@ -245,7 +266,7 @@ func (p *pdf) blankXObject(dict pdfDict, raw int64) bool {
 	}
 	switch filter {
 	case "DCTDecode", "DCT":
-		return p.d.blankJPEG(body, length, int(width), int(height))
+		return p.d.blankJPEG(raw, length, int(width), int(height))
 	case "FlateDecode", "Fl":
 	default:
 		return false

@@ -28,7 +28,8 @@ type pdfSection struct {
 }
 
 const (
-	pdfInflate  = 32 << 20 // for all streams of one document
+	pdfInflate  = 32 << 20  // for all streams of one document
+	pdfLight    = 256 << 10 // as above, of a document that is not heavy
 	pdfSections = 4096
 	pdfObject   = 1 << 20 // of text, without the bytes of a stream
 	pdfChain    = 1024    // revisions
@@ -267,6 +268,9 @@ func (p *pdf) indirectAt(off int64) (object any, raw int64, ok bool) {
 // objectAt reads one object, in ever larger pieces until it is whole.
 func (p *pdf) objectAt(off int64) (object any, raw int64, ok bool) {
 	for size := 1 << 10; size <= pdfObject; size *= 8 {
+		if size > pdfLight && !p.d.heavy() {
+			return nil, 0, false
+		}
 		text := p.d.at(off, size)
 		whole := off+int64(len(text)) >= p.d.size
 		t := pdfText{text: text}
@@ -360,9 +364,16 @@ func (p *pdf) inflate(dict pdfDict, raw int64, most int) ([]byte, bool) {
 		return nil, false
 	}
 	most = min(most, p.budget)
-	data, err := io.ReadAll(io.LimitReader(r, int64(most)+1))
+	light := max(0, min(most, p.budget-pdfInflate+pdfLight))
+	data, err := io.ReadAll(io.LimitReader(r, int64(light)+1))
+	if len(data) > light && len(data) <= most && p.d.heavy() {
+		var more []byte
+		more, err = io.ReadAll(io.LimitReader(r, int64(most-light)))
+		data = append(data, more...)
+	}
 	p.budget -= len(data)
-	if len(data) > most || err != nil && len(data) == 0 {
+	// Of what is damaged readers show as much as they can, and not all of them the same.
+	if len(data) > most || err != nil || p.d.late() {
 		return nil, false
 	}
 	return p.unpredict(data, parms)
@@ -386,7 +397,7 @@ func (p *pdf) unpredict(data []byte, parms pdfDict) ([]byte, bool) {
 	if row == 0 || pixel == 0 {
 		return nil, false
 	}
-	var out []byte
+	out := data[:0] // rows move towards the beginning, by one byte more each
 	previous := make([]byte, row)
 	for len(data) > row {
 		current := data[1 : 1+row]
@@ -394,7 +405,7 @@ func (p *pdf) unpredict(data []byte, parms pdfDict) ([]byte, bool) {
 			return nil, false
 		}
 		out = append(out, current...)
-		previous, data = current, data[1+row:]
+		previous, data = out[len(out)-row:], data[1+row:]
 	}
 	return out, true
 }

@@ -29,6 +29,9 @@ func (p *pdf) locked() bool {
 			return false
 		}
 	}
+	if onlyAttachments(rules) {
+		return false
+	}
 	handler, isName := rules["Filter"].(pdfName)
 	if !isName {
 		return false
@@ -41,6 +44,14 @@ func (p *pdf) locked() bool {
 		return false
 	}
 	return needsPassword(rules, id)
+}
+
+// onlyAttachments reports whether the rules leave pages as they are, and are about attached files alone. Filters are named since version 4, and one
+// that is not named does nothing.
+func onlyAttachments(rules pdfDict) bool {
+	version, _ := rules["V"].(int64)
+	identity := func(name pdfName) bool { return rules[name] == nil || rules[name] == pdfName("Identity") }
+	return version >= 4 && identity("StmF") && identity("StrF")
 }
 
 // needsPassword asks the PDF library whether the empty password opens what is encrypted by those rules. It is given a document of its own that

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 )
 
 // Check is the name of one check.
@@ -62,6 +64,7 @@ func Inspect(ctx context.Context, from io.ReaderAt, size int64, limits Limits, s
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
 	d := &document{ctx: ctx, from: from, size: size}
+	defer d.close()
 	defer func() {
 		// The decoders of images and of PDF read what strangers wrote; their bugs are no reason to refuse a document, nor to fail a request.
 		if recover() != nil || d.failed {
@@ -147,7 +150,13 @@ func (d *document) morePagesThan(limit int) bool {
 	case PDF:
 		return d.pdf() != nil && d.pdf().morePagesThan(limit)
 	case TIFF:
-		return len(d.tiff(limit+1).pages) > limit
+		n := 0
+		for _, page := range d.tiff(max(tiffPages, limit+1)).pages {
+			if !page.part {
+				n++
+			}
+		}
+		return n > limit
 	case PNG, JPEG, BMP, WEBP, HEIF, GIF, HTML, DOCX, XLSX, PPTX, Unknown:
 	}
 	return false
@@ -159,6 +168,7 @@ type document struct {
 	from   io.ReaderAt
 	size   int64
 	failed bool // it could not be read: nothing that was found counts
+	placed bool // it has one of the places of heavy documents
 
 	sniffed  *Type
 	opened   bool // parsed was looked for
@@ -185,6 +195,23 @@ func (d *document) late() bool {
 		d.failed = true
 	}
 	return d.failed
+}
+
+// places are for documents that unpack to much. Each takes some 100 MB at most, which many at once must not.
+var places = semaphore.NewWeighted(2) //nolint:gochecknoglobals // The memory that it bounds is the process's.
+
+// heavy takes a place until the end of Inspect; false: none came free in time.
+func (d *document) heavy() bool {
+	if !d.placed {
+		d.placed = places.Acquire(d.ctx, 1) == nil
+	}
+	return d.placed && !d.late()
+}
+
+func (d *document) close() {
+	if d.placed {
+		places.Release(1)
+	}
 }
 
 // section reads a part of the document as a stream that ends when time does.

@@ -6,7 +6,10 @@ import "encoding/binary"
 const tiffPages = 4096
 
 // tiffPage is one directory of a TIFF.
-type tiffPage struct{ width, height int }
+type tiffPage struct {
+	width, height int
+	part          bool // it is a smaller picture of another one, or its mask, and no page of its own
+}
 
 // tiffFile is what the directories of a TIFF tell.
 type tiffFile struct {
@@ -16,6 +19,8 @@ type tiffFile struct {
 
 // The tags that are looked at, and the kinds of numbers.
 const (
+	tiffSubfile     = 254
+	tiffOldSubfile  = 255
 	tiffWidth       = 256
 	tiffHeight      = 257
 	tiffStrips      = 273
@@ -75,7 +80,7 @@ func (d *document) tiffPage(order binary.ByteOrder, entries []byte) (page tiffPa
 	for ; len(entries) >= 12; entries = entries[12:] {
 		tag := order.Uint16(entries)
 		switch tag {
-		case tiffWidth, tiffHeight, tiffStrips, tiffStripCounts, tiffTiles, tiffTileCounts:
+		case tiffSubfile, tiffOldSubfile, tiffWidth, tiffHeight, tiffStrips, tiffStripCounts, tiffTiles, tiffTileCounts:
 		default:
 			continue
 		}
@@ -85,6 +90,12 @@ func (d *document) tiffPage(order binary.ByteOrder, entries []byte) (page tiffPa
 		}
 		switch {
 		case len(values) == 0:
+		case tag == tiffSubfile:
+			const smaller, mask = 1, 4
+			page.part = page.part || values[0]&(smaller|mask) != 0
+		case tag == tiffOldSubfile:
+			const smaller = 2
+			page.part = page.part || values[0] == smaller
 		case tag == tiffWidth:
 			page.width = int(values[0])
 		case tag == tiffHeight:

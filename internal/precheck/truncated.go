@@ -3,6 +3,7 @@ package precheck
 import (
 	"bytes"
 	"encoding/binary"
+	"regexp"
 )
 
 // truncated reports whether the document's end is missing. What is damaged in any other way is not.
@@ -165,11 +166,29 @@ func (d *document) truncatedPDF() bool {
 	lost := int64(0) // from here on there may be pages without an end
 	if end := d.lastIndex(0, []byte("startxref")); end >= 0 {
 		lost = d.lastIndex(end, []byte("%%EOF"))
-		if lost < 0 || !d.contains(lost, []byte(" obj")) {
+		if lost < 0 || !d.containsObject(lost) {
 			return false
 		}
 	}
 	return !d.contains(lost, []byte("trailer"))
+}
+
+// object is how an object begins. A space and "obj" alone may stand in a text that somebody has put behind a document.
+var object = regexp.MustCompile(`[0-9][ \t\r\n]+[0-9]{1,5}[ \t\r\n]+obj[^A-Za-z0-9]`)
+
+// containsObject reports whether an object of a PDF begins behind an offset.
+func (d *document) containsObject(from int64) bool {
+	const overlap = 64
+	for ; from < d.size; from += searchBytes {
+		part := d.at(from, searchBytes+overlap)
+		if part == nil {
+			return false
+		}
+		if object.Match(part) {
+			return true
+		}
+	}
+	return false
 }
 
 // parseInteger reads the digits at the beginning, and returns how many there are; a number too large for a file counts as 0.

@@ -3,6 +3,7 @@ package precheck
 import (
 	"bytes"
 	"encoding/binary"
+	"regexp"
 )
 
 // Type is what a document is by its content.
@@ -124,24 +125,16 @@ func (d *document) office(head []byte) Type {
 	return Unknown
 }
 
-// isHTML takes any text that begins with a tag for HTML, or that has one of HTML's own tags near its beginning: what a browser makes of it
-// is up to the provider.
+// isHTML takes any text for HTML that has something like a tag near its beginning: what a browser makes of it is up to the provider. A text in UTF-16
+// is taken without its zeros, which is enough to see its tags.
 func isHTML(head []byte) bool {
 	text := bytes.TrimPrefix(head, []byte("\xEF\xBB\xBF"))
-	if bytes.HasPrefix(text, []byte("\xFF\xFE<\x00")) || bytes.HasPrefix(text, []byte("\xFE\xFF\x00<")) {
-		return true
+	wide := bytes.HasPrefix(text, []byte("\xFF\xFE")) || bytes.HasPrefix(text, []byte("\xFE\xFF"))
+	if zeros := bytes.Count(text, []byte{0}); wide || zeros > len(text)/3 && zeros <= (len(text)+1)/2 {
+		text = bytes.ReplaceAll(text, []byte{0}, nil)
 	}
-	if bytes.IndexByte(text, 0) >= 0 {
-		return false
-	}
-	if bytes.HasPrefix(bytes.TrimLeft(text, " \t\r\n\f"), []byte("<")) {
-		return true
-	}
-	text = bytes.ToLower(text)
-	for _, tag := range [...]string{"<!doctype html", "<html", "<head", "<body", "<div", "<table", "<p>"} {
-		if bytes.Contains(text, []byte(tag)) {
-			return true
-		}
-	}
-	return false
+	return bytes.IndexByte(text, 0) < 0 && tag.Match(text)
 }
+
+// tag is the beginning of a tag, a comment or a declaration.
+var tag = regexp.MustCompile(`<[A-Za-z/!?]`)
