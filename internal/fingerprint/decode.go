@@ -55,6 +55,9 @@ func (d *decoder) close() bool {
 	return ok
 }
 
+// spaced reports whether the base64 had spaces.
+func (d *decoder) spaced() bool { return d.base64 != nil && d.base64.spaced }
+
 // unescaper resolves percent escapes, which may lie on both sides of a cut. What is no escape stays as it is.
 type unescaper struct {
 	plus    bool   // A plus is a space, as in forms.
@@ -134,6 +137,7 @@ type unbase64 struct {
 	digits int     // In group, 0 to 3.
 	pads   int
 	broken bool
+	spaced bool // There was a space, which in a form may have been a plus.
 }
 
 // Table values that are no digit have a bit of notDigit.
@@ -175,6 +179,7 @@ func (b *unbase64) decode(dst, src []byte) []byte {
 		}
 		switch v := b.table[src[i]]; v {
 		case space:
+			b.spaced = b.spaced || src[i] == ' '
 		case pad:
 			b.pads++
 			b.broken = b.pads > 2

@@ -41,6 +41,7 @@ type documents struct {
 	place     func() io.Writer // Gives each document a place to be written to, decoded; nil: none is.
 	keep      io.Writer        // That of the document being read.
 	undecoded bool             // A document was not the base64 that it should have been.
+	spaced    bool             // A document's base64 had spaces, which in a form may have been pluses: providers may read them as such.
 	unsummed  bool             // Nobody wants to know the sums.
 
 	// The document being read:
@@ -157,6 +158,7 @@ func (d *documents) write(part []byte) {
 func (d *documents) end() digest {
 	if d.decoder != nil {
 		if d.decoder.close() {
+			d.spaced = d.spaced || d.decoder.spaced()
 			return d.leaf(d.settle(d.decoded))
 		}
 		d.uri, d.undecoded = "", true
@@ -171,6 +173,7 @@ func (d *documents) end() digest {
 	decoder.write(payload)
 	t := d.next(false)
 	if decoder.close() {
+		d.spaced = d.spaced || decoder.spaced()
 		d.uri, t.keep = uri, d.keep
 	} else {
 		plain, d.undecoded = d.head, true

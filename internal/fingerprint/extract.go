@@ -19,7 +19,9 @@ func Extract(r Request, l Layout, next func() io.Writer) (ok bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	return body.parsed && docs.count > 0 && !docs.pointed && !docs.undecoded, nil
+	mediaType, _, _ := mime.ParseMediaType(r.ContentType)
+	unsure := docs.undecoded || docs.spaced && mediaType == "application/x-www-form-urlencoded"
+	return body.parsed && docs.count > 0 && !docs.pointed && !unsure, nil
 }
 
 // ExtractMessage is Extract for a gRPC body: one message in its frame. coding is the value of the header Grpc-Encoding. What cannot be read as

@@ -2,6 +2,7 @@ package jsonstream
 
 import (
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,7 +41,7 @@ func (v Value) Float() (float64, bool) {
 		return 0, false
 	}
 	f, err := strconv.ParseFloat(v.Text, 64)
-	return f, err == nil
+	return f, err == nil && !math.IsNaN(f) // a message of protobuf can hold what is no number
 }
 
 // Int returns the number, or false when the value is no number or none that is whole and fits. 14.0 and 1e3 are whole.
@@ -113,6 +114,7 @@ func Pick(r io.Reader, paths []string, limit int) (Found, error) {
 }
 
 // Each is Pick for results of any size: it calls do for every value instead of keeping it. Index and Names are valid until do returns.
+// Like Pick it passes over a byte order mark, which a text should not have, and which its readers may ignore.
 func Each(r io.Reader, paths []string, limit int, do func(path string, v Value)) error {
 	p := picker{paths: paths, limit: limit, do: do, next: Compile(paths...)}
 	p.starred = make([]bool, len(paths))
@@ -122,7 +124,9 @@ func Each(r io.Reader, paths []string, limit int, do func(path string, v Value))
 			return bare == "*"
 		})
 	}
-	return Walk(r, &p)
+	s := newScanner(r, &p)
+	s.marked = true
+	return s.walk()
 }
 
 // picker is the Handler of Each.

@@ -214,3 +214,24 @@ func TestTheEndsOfObjectsAreTold(t *testing.T) {
 		"a[].b[0] []1", "a[].c{}[0] []end", "a[]{}[0] []end", "a[]{}[1] []end", "a[].c{}[4] []end", "a[]{}[4] []end", "d.*{}[] [d x]end", "e{}[] []end",
 	}, told)
 }
+
+// A byte order mark should not be there, and may be passed over. What is checked strictly is not.
+func TestAByteOrderMark(t *testing.T) {
+	t.Parallel()
+	const mark = "\xEF\xBB\xBF"
+	found, err := jsonstream.Pick(strings.NewReader(mark+`{"a":1}`), []string{"a"}, 10)
+	require.NoError(t, err)
+	require.Equal(t, "1", found["a"][0].Text)
+	for _, text := range []string{mark, mark + mark + "1", " " + mark + "1", mark[:2] + "1", `[` + mark + `1]`, "1" + mark} {
+		_, err := jsonstream.Pick(strings.NewReader(text), []string{"a"}, 10)
+		require.Error(t, err, "%q", text)
+	}
+	require.Error(t, jsonstream.Valid(strings.NewReader(mark+"1")))
+}
+
+// Numbers of protobuf can be what JSON has no number for.
+func TestWhatIsNoNumberIsNone(t *testing.T) {
+	t.Parallel()
+	_, ok := jsonstream.Value{Type: jsonstream.Number, Text: "NaN"}.Float()
+	require.False(t, ok)
+}

@@ -47,9 +47,16 @@ func Valid(r io.Reader) error { return Walk(r, nil) }
 // The error is a *SyntaxError for what is no JSON, of which errors.Is says io.ErrUnexpectedEOF when only the end is missing (an empty
 // text included). An error of r is returned as it is.
 func Walk(r io.Reader, h Handler) error {
-	s := scanner{input: input{src: r, buf: make([]byte, bufferFor(r))}, handler: h, quiet: h == nil, quietDepth: -1}
+	s := newScanner(r, h)
 	return s.walk()
 }
+
+func newScanner(r io.Reader, h Handler) scanner {
+	return scanner{input: input{src: r, buf: make([]byte, bufferFor(r))}, handler: h, quiet: h == nil, quietDepth: -1}
+}
+
+// byteOrderMark is what some writers put before a text in UTF-8.
+const byteOrderMark = "\xEF\xBB\xBF"
 
 // scanner is the state of one Walk.
 type scanner struct {
@@ -58,6 +65,7 @@ type scanner struct {
 
 	quiet      bool // Nothing is reported …
 	quietDepth int  // … until a value ends at this depth; -1 is never.
+	marked     bool // A byte order mark may stand before the text.
 
 	depth    int
 	inObject bool // What the innermost open container is.
@@ -104,6 +112,16 @@ func (s *scanner) walk() error {
 	}
 }
 
+// mark steps over a byte order mark at the beginning, where there may be one.
+func (s *scanner) mark() bool {
+	at := s.base + int64(s.pos)
+	if !s.marked || at > 0 || !s.need(len(byteOrderMark)) || string(s.buf[s.pos:s.pos+len(byteOrderMark)]) != byteOrderMark {
+		return false
+	}
+	s.pos += len(byteOrderMark)
+	return true
+}
+
 // value reads a scalar, an empty container, or the opening of a container up to its first value; then opened is true.
 func (s *scanner) value() (opened bool, err error) {
 	c, ok := s.token()
@@ -121,6 +139,8 @@ func (s *scanner) value() (opened bool, err error) {
 		return false, s.number()
 	case c == '{' || c == '[':
 		return s.open(Kind(c))
+	case c == byteOrderMark[0] && s.mark():
+		return s.value()
 	default:
 		return false, s.word(c)
 	}

@@ -111,7 +111,7 @@ func isHEIF(head []byte) bool {
 }
 
 // office tells the documents of office programs from other archives by the folders that their files lie in. Names stand before each file and
-// once more at the end, so that one of the two is within reach.
+// once more at the end, so that one of the two is within reach. One of which no folder tells counts as the first of them: where one is read, all are.
 func (d *document) office(head []byte) Type {
 	tail := d.at(max(0, d.size-tailBytes), tailBytes)
 	for _, f := range [...]struct {
@@ -121,6 +121,10 @@ func (d *document) office(head []byte) Type {
 		if bytes.Contains(head, []byte(f.folder)) || bytes.Contains(tail, []byte(f.folder)) {
 			return f.is
 		}
+	}
+	const catalogue = "[Content_Types].xml" // of all such documents, which may keep their parts in any folder
+	if bytes.Contains(head, []byte(catalogue)) || bytes.Contains(tail, []byte(catalogue)) {
+		return DOCX
 	}
 	return Unknown
 }

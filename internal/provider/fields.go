@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/ocr-proxy/ocr-proxy/internal/jsonstream"
@@ -118,12 +119,25 @@ func (d *Documents) Reader(wanted map[string]bool, done func(kind string, fields
 			}
 		}
 		if place.Map != "" {
-			for _, below := range [...]string{".*.*", ".*.valueObject.*.*", ".*.valueArray[].valueObject.*.*"} {
+			for _, below := range memberPaths("", mapLevels) {
 				add(place.At+"."+place.Map+below, fieldPath{role: fieldMember, place: i})
 			}
 		}
 	}
 	return r, paths
+}
+
+// mapLevels is how deep the fields of a map are looked into: a statement has accounts, which have transactions, which have amounts.
+const mapLevels = 3
+
+// memberPaths are the paths, below some object of fields, of what says something about one of them. A field holds a value, such as valueString or
+// the parts of valueCurrency, or a list of such values, or further fields, by themselves or in rows.
+func memberPaths(below string, levels int) (paths []string) {
+	if levels == 0 {
+		return nil
+	}
+	paths = []string{below + ".*.*", below + ".*.*.*", below + ".*.valueArray[].*", below + ".*.valueArray[].*.*"}
+	return slices.Concat(paths, memberPaths(below+".*.valueObject", levels-1), memberPaths(below+".*.valueArray[].valueObject", levels-1))
 }
 
 // Take is told of a value in the order of the answer; false: its path is none of the reader's.
@@ -154,8 +168,19 @@ func (r *DocumentReader) Take(path string, v jsonstream.Value) bool {
 
 // member notes a member of a field in a map, whose name is that many names down.
 func (r *DocumentReader) member(at int, v jsonstream.Value) {
-	last := len(v.Names) - 1
-	name, what := strings.ToLower(v.Names[at]), v.Names[last]
+	name, what := strings.ToLower(v.Names[at]), ""
+	var around []string // the fields in which it lies
+	for i := at + 1; i < len(v.Names) && what == ""; i++ {
+		switch {
+		case v.Names[i] == "valueArray" && i+1 < len(v.Names):
+		case v.Names[i] == "valueObject" && i+1 < len(v.Names):
+			i++
+			around = append(around, name)
+			name += "." + strings.ToLower(v.Names[i])
+		default:
+			what = v.Names[i]
+		}
+	}
 	item := listItem{}
 	switch {
 	case what == "confidence":
@@ -165,11 +190,10 @@ func (r *DocumentReader) member(at int, v jsonstream.Value) {
 	default:
 		return
 	}
-	if last-1 > at {
-		if item.present {
-			r.note(name, listItem{present: true})
+	if item.present {
+		for _, field := range around {
+			r.note(field, listItem{present: true})
 		}
-		name += "." + strings.ToLower(v.Names[last-1])
 	}
 	r.note(name, item)
 }

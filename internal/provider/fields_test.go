@@ -72,6 +72,15 @@ func TestFieldsOfEachKind(t *testing.T) {
 			[]string{"total", "due", "vendor", "items", "items.amount", "address.city"},
 			[]string{"invoice: address.city=0.7 items items.amount=0.3 total=0.4 vendor=0.9!"},
 		},
+		"values that have parts, lists of values, rows within rows": {
+			"azure", `{"analyzeResult":{"documents":[{"docType":"x","fields":{"Total":{"type":"currency","valueCurrency":{"amount":1},"confidence":0.4},
+			"Companies":{"type":"array","valueArray":[{"type":"string","valueString":"A","confidence":0.9},{"type":"string","content":"B","confidence":0.3}]},
+			"Paid":{"type":"array","valueArray":[{"type":"currency","valueCurrency":{"amount":3}}]},"None":{"type":"array","valueArray":[]},"Void":{"type":"object","valueObject":{}},
+			"Accounts":{"type":"array","valueArray":[{"type":"object","valueObject":{"Transactions":{"type":"array","valueArray":[
+			{"type":"object","valueObject":{"Amount":{"type":"currency","valueCurrency":{"amount":3},"confidence":0.2}}}]}}}]}}}]}}`,
+			[]string{"total", "companies", "paid", "none", "void", "accounts", "accounts.transactions", "accounts.transactions.amount", "amount"},
+			[]string{"x: accounts accounts.transactions accounts.transactions.amount=0.2 companies=0.3 paid total=0.4"},
+		},
 		"v2.1": {
 			"azure", `{"analyzeResult":{"documentResults":[{"docType":"prebuilt:invoice","fields":{"Total":{"text":"1","valueNumber":1,"confidence":0.4}}},{"docType":"prebuilt:receipt","fields":{}}]}}`,
 			[]string{"total"},
