@@ -111,7 +111,7 @@ func withPart(data []byte, tag, value uint16) []byte {
 	order := binary.LittleEndian
 	first := order.Uint32(data[4:])
 	next := int(first) + 2 + 12*int(order.Uint16(data[first:]))
-	order.PutUint32(data[next:], uint32(len(data)+len(data)%2)) //nolint:gosec // It is a small file.
+	order.PutUint32(data[next:], uint32(len(data)+len(data)%2))
 	data = append(data, make([]byte, len(data)%2)...)
 	data = order.AppendUint16(data, 1)
 	data = order.AppendUint16(data, tag)
