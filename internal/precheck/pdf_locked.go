@@ -43,6 +43,15 @@ func (p *pdf) locked() bool {
 	if !ok {
 		return false
 	}
+	if !needsPassword(rules, id) {
+		return false
+	}
+	// In version 4 the filters say how long keys are, and the length that stands beside them is left out or wrong in good documents.
+	const version, bits = 4, 128
+	if rules["V"] != int64(version) || rules["Length"] == int64(bits) {
+		return true
+	}
+	rules["Length"] = int64(bits)
 	return needsPassword(rules, id)
 }
 

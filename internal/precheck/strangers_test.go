@@ -37,27 +37,36 @@ func TestOddDocumentsAreSent(t *testing.T) {
 		}
 		return b
 	}
+	aes := encrypt(t, text, "", true, 128)
+	const ofKeys = "/Standard/Length 128"
+	require.Equal(t, 1, bytes.Count(aes, []byte(ofKeys)))
 	documents := []precheck.Type{precheck.PDF, precheck.TIFF, precheck.PNG, precheck.HTML, precheck.DOCX, precheck.XLSX, precheck.PPTX}
 	for name, data := range map[string][]byte{
 		"a text about an object behind a pdf":           append(bytes.Clone(text), "\n<!-- page object 1 object of 2 --><script>var obj = {}; x = 9 0 objects</script>"...),
 		"a pdf of which only attachments are encrypted": attachmentsEncrypted(text),
-		"a portfolio":                          portfolio(),
-		"content that is damaged":              damagedContent(t),
-		"a tiff with a thumbnail":              withPart(page, 254, 1),
-		"a tiff with a mask":                   withPart(page, 254, 4),
-		"a tiff with a thumbnail, as of old":   withPart(page, 255, 2),
-		"a png of ten bits":                    asPNG(t, deep),
-		"a tiff of ten bits":                   asTIFF(t, deep, nil),
-		"html in UTF-16":                       wide("\r\n <html>", binary.LittleEndian, true),
-		"html in UTF-16, big endian":           wide("\r\n <html>", binary.BigEndian, true),
-		"html in UTF-16, unmarked":             wide("<html><p>text", binary.LittleEndian, false),
-		"a piece of html":                      []byte("Total <b>12</b>"),
-		"an office document in its own folder": []byte("PK\x03\x04 [Content_Types].xml document.xml PK\x05\x06"),
+		"a compact pdf cut in its last line":            compact(t, text)[:bytes.LastIndex(compact(t, text), []byte("startxref"))+4],
+		"a pdf cut in its table":                        text[:bytes.Index(text, []byte("\nxref"))+30],
+		"a pdf with an odd length of keys":              bytes.Replace(aes, []byte(ofKeys), []byte("/Standard/Length 40 "), 1),
+		"a pdf without a length of keys":                bytes.Replace(aes, []byte(ofKeys), []byte("/Standard           "), 1),
+		"a portfolio":                                   portfolio(),
+		"content that is damaged":                       damagedContent(t),
+		"a tiff with a thumbnail":                       withPart(page, 254, 1),
+		"a tiff with a mask":                            withPart(page, 254, 4),
+		"a tiff with a thumbnail, as of old":            withPart(page, 255, 2),
+		"a png of ten bits":                             asPNG(t, deep),
+		"a tiff of ten bits":                            asTIFF(t, deep, nil),
+		"html in UTF-16":                                wide("\r\n <html>", binary.LittleEndian, true),
+		"html in UTF-16, big endian":                    wide("\r\n <html>", binary.BigEndian, true),
+		"html in UTF-16, unmarked":                      wide("<html><p>text", binary.LittleEndian, false),
+		"a piece of html":                               []byte("Total <b>12</b>"),
+		"an office document in its own folder":          []byte("PK\x03\x04 [Content_Types].xml document.xml PK\x05\x06"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Empty(t, inspect(t, data, precheck.Limits{Types: documents, Pages: max(1, 3*bytes.Count(data[:5], []byte("%PDF-")))}))
 		})
 	}
+	secret := bytes.Replace(encrypt(t, text, "secret", true, 128), []byte(ofKeys), []byte("/Standard/Length 40 "), 1)
+	require.Equal(t, "precheck_encrypted", inspect(t, secret, precheck.Limits{}))
 	require.Equal(t, "precheck_pages", inspect(t, withPart(page, 254, 2), precheck.Limits{Pages: 1}), "a page of several is one")
 	require.Equal(t, "precheck_truncated", inspect(t, append(bytes.Clone(text), "\n10 0 obj\n<<"...), precheck.Limits{}))
 	require.Equal(t, "precheck_type", inspect(t, []byte("PK\x03\x04 some.txt PK\x05\x06"), precheck.Limits{Types: documents}))
