@@ -77,13 +77,28 @@ func (k *ink) found() bool {
 			all += n
 		}
 		paper := k.shade(c, all/2)
-		deviation := float64(k.shade(c, all*84/100)-k.shade(c, all*16/100)) / 2
-		contrast := min(max(int(grain*deviation), leastContrast), mostContrast)
+		dark, light := k.shade(c, all*16/100), k.shade(c, all*84/100)
+		contrast := leastContrast
+		if !k.tones(c, dark, light, all) {
+			contrast = min(max(int(grain*float64(light-dark)/2), leastContrast), mostContrast)
+		}
 		within := 0
 		for _, n := range k.averages[c][max(0, paper-contrast):min(256, paper+contrast+1)] {
 			within += n
 		}
 		if all-within > k.specks() {
+			return true
+		}
+	}
+	return false
+}
+
+// tones reports whether some shade between two is missing: grain and shadows have all of them, and what has some only was drawn, such as a column in a
+// pale colour, on which there may be white print.
+func (k *ink) tones(channel, dark, light, all int) bool {
+	const rare = 2000
+	for _, n := range k.averages[channel][dark:light] {
+		if n < all/rare {
 			return true
 		}
 	}

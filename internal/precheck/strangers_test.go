@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"image"
 	"image/color"
+	"image/draw"
 	"runtime"
 	"slices"
 	"sync"
@@ -40,6 +41,9 @@ func TestOddDocumentsAreSent(t *testing.T) {
 	aes := encrypt(t, text, "", true, 128)
 	const ofKeys = "/Standard/Length 128"
 	require.Equal(t, 1, bytes.Count(aes, []byte(ofKeys)))
+	column := paper(1000, 1400, 0)
+	draw.Draw(column, image.Rect(0, 0, 450, 1400), image.NewUniform(color.Gray{Y: 233}), image.Point{}, draw.Src)
+	draw.Draw(column, image.Rect(100, 400, 300, 440), image.NewUniform(color.Gray{Y: 250}), image.Point{}, draw.Src)
 	documents := []precheck.Type{precheck.PDF, precheck.TIFF, precheck.PNG, precheck.HTML, precheck.DOCX, precheck.XLSX, precheck.PPTX}
 	for name, data := range map[string][]byte{
 		"a text about an object behind a pdf":           append(bytes.Clone(text), "\n<!-- page object 1 object of 2 --><script>var obj = {}; x = 9 0 objects</script>"...),
@@ -48,6 +52,7 @@ func TestOddDocumentsAreSent(t *testing.T) {
 		"a pdf cut in its table":                        text[:bytes.Index(text, []byte("\nxref"))+30],
 		"a pdf with an odd length of keys":              bytes.Replace(aes, []byte(ofKeys), []byte("/Standard/Length 40 "), 1),
 		"a pdf without a length of keys":                bytes.Replace(aes, []byte(ofKeys), []byte("/Standard           "), 1),
+		"white print in a pale column":                  asPNG(t, column),
 		"a portfolio":                                   portfolio(),
 		"content that is damaged":                       damagedContent(t),
 		"a tiff with a thumbnail":                       withPart(page, 254, 1),
