@@ -31,7 +31,11 @@ test: ## run all tests
 fuzz: ## fuzz every parser of outside input for FUZZTIME each
 	@set -e; $(GO) list -f '{{if .TestGoFiles}}{{.ImportPath}} {{.Dir}}{{else if .XTestGoFiles}}{{.ImportPath}} {{.Dir}}{{end}}' ./... | while read -r pkg dir; do \
 		for target in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]+' "$$dir"/*_test.go | sed 's/^func //' | sort -u); do \
-			echo "fuzz $$pkg $$target"; $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$pkg"; \
+			echo "fuzz $$pkg $$target"; \
+			fuzz() { $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$pkg"; }; \
+			found() { ls "$$dir/testdata/fuzz/$$target" 2>/dev/null | wc -l; }; \
+			before=$$(found); \
+			fuzz || { [ "$$(found)" = "$$before" ] && echo "no input was found: a busy machine can be late at the end; once more" && fuzz; }; \
 		done; done
 
 bench: ## benchmarks, and the proxy against a bare httputil.ReverseProxy in the same run
