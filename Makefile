@@ -35,7 +35,7 @@ fuzz: ## fuzz every parser of outside input for FUZZTIME each
 			fuzz() { $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$pkg"; }; \
 			found() { ls "$$dir/testdata/fuzz/$$target" 2>/dev/null | wc -l; }; \
 			before=$$(found); \
-			fuzz || { [ "$$(found)" = "$$before" ] && echo "no input was found: a busy machine can be late at the end; once more" && fuzz; }; \
+			fuzz || { [ "$$(found)" = "$$before" ] || exit 1; echo "no input was found: a busy machine can be late at the end; once more"; fuzz || exit 1; }; \
 		done; done
 
 bench: ## benchmarks, and the proxy against a bare httputil.ReverseProxy in the same run
