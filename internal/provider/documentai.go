@@ -156,7 +156,10 @@ func documentaiBatch(v jsonstream.Found) (classify.Fault, bool) {
 }
 
 // documentaiWantsText reports whether the text of the document is part of what a call asks for. With a mask of fields it may not be.
-func documentaiWantsText(request io.Reader) bool {
+func documentaiWantsText(rawQuery string, request io.Reader) bool {
+	if googleMasks(rawQuery) {
+		return false
+	}
 	found, err := jsonstream.Pick(request, []string{"fieldMask", "field_mask"}, maxMask)
 	if err != nil {
 		return false

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/ocr-proxy/ocr-proxy/internal/classify"
@@ -143,4 +144,10 @@ func googleProblem(p Problem) (http.Header, []byte) {
 			"reason": strings.ToUpper(p.Reason), "domain": "ocr-proxy", "metadata": map[string]any{},
 		}},
 	}})
+}
+
+// googleMasks reports whether a call asks for some fields of its answer only, as all of Google's REST APIs understand it.
+func googleMasks(rawQuery string) bool {
+	query, err := url.ParseQuery(rawQuery)
+	return err != nil || query.Has("fields") || query.Has("$fields")
 }

@@ -21,7 +21,7 @@ type Result struct {
 	// SomePages reports whether a call asks for a part of its document only; nil: none can.
 	SomePages func(rawQuery string, body io.Reader) bool
 	// Asked reports from the request whether text was asked for; nil: it always is.
-	Asked func(request io.Reader) bool
+	Asked func(rawQuery string, request io.Reader) bool
 	// Whole reports whether an answer is the end of a job and not one part of several; nil: it always is.
 	Whole func(v jsonstream.Found) bool
 	// Watch are the paths that Whole looks at.
@@ -95,7 +95,7 @@ const (
 func Malformed(answer io.Reader, outputs []string) bool {
 	malformed := false
 	err := jsonstream.Each(answer, outputs, maxOutput, func(_ string, v jsonstream.Value) {
-		if v.Type == jsonstream.String && !v.Cut && !json.Valid([]byte(v.Text)) {
+		if v.Type == jsonstream.String && !v.Cut && strings.TrimSpace(v.Text) != "" && !json.Valid([]byte(v.Text)) { // without a text something else was answered, such as the call of a tool
 			malformed = true
 		}
 	})

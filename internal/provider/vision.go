@@ -162,7 +162,10 @@ func hasGood(failed map[item]bool, marks []jsonstream.Value) bool {
 }
 
 // visionWantsText reports whether a call asks for text, for every image or file.
-func visionWantsText(request io.Reader) bool {
+func visionWantsText(rawQuery string, request io.Reader) bool {
+	if googleMasks(rawQuery) {
+		return false
+	}
 	asked, text := map[int]bool{}, map[int]bool{}
 	err := jsonstream.Each(request, []string{"requests[].features[].type"}, maxWord, func(_ string, v jsonstream.Value) {
 		asked[v.Index[0]] = true

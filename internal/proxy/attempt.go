@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -113,8 +114,8 @@ func (x *exchange) judge(seen classify.Attempt, told *answer) classify.Verdict {
 		return classify.Decide(seen, classify.Fault{}, nil, nil)
 	}
 	v := verdict(x.account.Provider, x.account.Rules, seen, told.insight, time.Now())
-	if v.Class == classify.Success && told.sign == "" && x.account.Scrutiny.acts() {
-		told.sign = x.silent(told)
+	if v.Class == classify.Success && x.account.Scrutiny.acts() && x.account.Scrutiny.Actions[told.sign] == Accept {
+		told.sign = cmp.Or(x.silent(told), told.sign) // what is accepted hides nothing else
 	}
 	return x.account.Scrutiny.review(v, told.insight)
 }

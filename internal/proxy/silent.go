@@ -87,10 +87,15 @@ func (x *exchange) malformedOutput(t *answer) bool {
 
 // hasText reports whether there should be text in the answer: it was asked for, and no document of the call is surely blank.
 func (x *exchange) hasText(r *provider.Result) bool {
+	for _, name := range x.account.Provider.Shapes {
+		if x.in.Header.Get(name) != "" {
+			return false // the answer is one of a part, and the text may be none of it
+		}
+	}
 	if r.Asked != nil && x.body != nil {
 		request := x.openReceived()
 		defer func() { _ = request.Close() }()
-		if !r.Asked(request) {
+		if !r.Asked(x.in.URL.RawQuery, request) {
 			return false
 		}
 	}

@@ -114,6 +114,9 @@ func silentCases(t *testing.T) map[string]struct {
 		"some pages":                    {"documentai", process(paperPDF(2, written), `,"processOptions":{"fromStart":1}`), `{"document":{"text":"Rent","pages":[{"pageNumber":1}]}}`, ""},
 		"no text":                       {"documentai", process(paperPDF(1, written), ""), `{"document":{"pages":[{"pageNumber":1}]}}`, "empty_text"},
 		"text that was not asked for":   {"documentai", process(paperPDF(1, written), `,"fieldMask":"pages.pageNumber"`), `{"document":{"pages":[{"pageNumber":1}]}}`, ""},
+		"text masked out by the query":  {"documentai", masked(process(paperPDF(1, written), ""), "?fields=document.pages", ""), `{"document":{"pages":[{"pageNumber":1}]}}`, ""},
+		"text masked out by a header":   {"documentai", masked(process(paperPDF(1, written), ""), "", "|X-Goog-FieldMask: document.pages"), `{"document":{"pages":[{"pageNumber":1}]}}`, ""},
+		"a tool beside an empty text":   {"openai", chat(wantsJSON), `{"choices":[{"message":{"content":"","tool_calls":[{"function":{"arguments":"{}"}}]}}]}`, ""},
 		"text that was masked in":       {"documentai", process(paperPDF(1, written), `,"fieldMask":"pages,text"`), `{"document":{"pages":[{"pageNumber":1}]}}`, "empty_text"},
 		"labels only":                   {"vision", call{target: "/v1/images:annotate", header: asJSON, body: `{"requests":[{"image":{"content":"` + ink + `"},"features":[{"type":"LABEL_DETECTION"}]}]}`}, `{"responses":[{}]}`, ""},
 		"an image without text":         {"vision", call{target: "/v1/images:annotate", header: asJSON, body: `{"requests":[{"image":{"content":"` + ink + `"},"features":[{"type":"DOCUMENT_TEXT_DETECTION"}]}]}`}, `{"responses":[{}]}`, "empty_text"},
@@ -123,6 +126,12 @@ func silentCases(t *testing.T) map[string]struct {
 		"the result itself":             {"generic", call{body: "scan"}, `{"result":{"type":"full","chunks":[]}}`, ""},
 		"a truncated one is no mistake": {"openai", chat(wantsJSON), `{"choices":[{"finish_reason":"length","message":{"content":"{"}}]}`, "truncated"},
 	}
+}
+
+func masked(c call, query, header string) call {
+	c.target += query
+	c.header += header
+	return c
 }
 
 // all is every silent failure with the same action.
@@ -338,5 +347,15 @@ func TestADoubtfulAnswerIsKeptForAWorkerThatGoes(t *testing.T) {
 		require.Equal(t, "rescued", r.own("Reason"))
 		require.Equal(t, map[string]int{"acct": 1, "b": 1}, f.asked(), "nobody pays again")
 		f.closing()
+	})
+}
+
+func TestWhatIsAcceptedHidesNothingElse(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, reviewingBy("openai", Scrutiny{Actions: map[string]Action{"malformed_output": LookAt}}),
+			step{header: asJSON, body: `{"choices":[{"finish_reason":"length","message":{"content":"{\"rent\""}}]}`})
+		r := l.send(t.Context(), chat(wantsJSON))
+		require.Equal(t, []string{"review", "malformed_output"}, []string{r.own("Outcome"), r.own("Reason")})
+		l.closing()
 	})
 }
