@@ -2,9 +2,6 @@ package trace
 
 import (
 	"context"
-	"net/url"
-	"os"
-	"strings"
 	"sync"
 	"time"
 
@@ -45,9 +42,9 @@ type queue struct {
 	lost     int  // spans, since it was last there
 }
 
-func newQueue(exporter sdk.SpanExporter, metrics *Metrics, log *zap.Logger) *queue {
+func newQueue(exporter sdk.SpanExporter, metrics *Metrics, log *zap.Logger, secrets *scrub.Values) *queue {
 	q := &queue{
-		exporter: exporter, metrics: metrics, log: log, secrets: exporterSecrets(),
+		exporter: exporter, metrics: metrics, log: log, secrets: secrets,
 		spans: make(chan sdk.ReadOnlySpan, maxWaiting), stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	q.ending, q.end = context.WithCancel(context.Background())
@@ -138,21 +135,4 @@ func (q *queue) send(batch []sdk.ReadOnlySpan) {
 		q.log.Warn("traces cannot be sent, and are lost until they can; requests do not wait for that",
 			zap.String("error", classify.Shorten(q.secrets.Text(err.Error()), maxError)))
 	}
-}
-
-// exporterSecrets are the values of the headers that the environment adds to every call to the collector: it may repeat them in an error.
-func exporterSecrets() *scrub.Values {
-	v := new(scrub.Values)
-	for _, name := range []string{"OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"} {
-		for header := range strings.SplitSeq(os.Getenv(name), ",") {
-			_, value, _ := strings.Cut(header, "=")
-			if plain, err := url.PathUnescape(value); err == nil {
-				value = plain
-			}
-			for word := range strings.FieldsSeq(value) {
-				v.Add(word)
-			}
-		}
-	}
-	return v
 }

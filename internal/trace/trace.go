@@ -72,8 +72,9 @@ func Open(ctx context.Context, o Options) (*Tracer, error) {
 	if err != nil {
 		return nil, err
 	}
+	hearRemarks(o.Log)
 	settings := []otlptracehttp.Option{
-		otlptracehttp.WithEndpointURL(address),
+		otlptracehttp.WithEndpointURL(address.String()),
 		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: true, InitialInterval: time.Second, MaxInterval: 5 * time.Second, MaxElapsedTime: exportTime}),
 	}
 	if o.Client != nil {
@@ -92,7 +93,7 @@ func Open(ctx context.Context, o Options) (*Tracer, error) {
 		return nil, fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err)
 	}
 	provider := sdk.NewTracerProvider(
-		sdk.WithSpanProcessor(newQueue(exporter, o.Metrics, o.Log)),
+		sdk.WithSpanProcessor(newQueue(exporter, o.Metrics, o.Log, secretsOf(address))),
 		sdk.WithSampler(sdk.ParentBased(sdk.TraceIDRatioBased(o.Ratio))),
 		sdk.WithIDGenerator(ids{}),
 		sdk.WithResource(whoami),
@@ -100,16 +101,19 @@ func Open(ctx context.Context, o Options) (*Tracer, error) {
 	return &Tracer{provider: provider, tracer: provider.Tracer(library)}, nil
 }
 
+// defaultPath is where collectors take traces.
+const defaultPath = "/v1/traces"
+
 // addressOf is where spans are posted to.
-func addressOf(endpoint string) (string, error) {
+func addressOf(endpoint string) (*url.URL, error) {
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return "", errors.New("the endpoint must be an http:// or https:// address with a host")
+		return nil, errors.New("the endpoint must be an http:// or https:// address with a host")
 	}
 	if u.Path == "" || u.Path == "/" {
-		u.Path = "/v1/traces"
+		u.Path = defaultPath
 	}
-	return u.String(), nil
+	return u, nil
 }
 
 // Close sends what waits, as long as the context lasts, and ends the tracer. What is not sent by then is dropped and counted.
