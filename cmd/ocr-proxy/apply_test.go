@@ -313,3 +313,45 @@ func TestFiftyChangesUnderLoad(t *testing.T) {
 	}, patience, idlePoll, "no listener is left of those that went")
 	require.Zero(t, r.inProgress())
 }
+
+// What is shown of an account is what is in effect: of one that was refused nothing is, and one that acts again does not observe.
+func TestWhatIsShownIsWhatIsInEffect(t *testing.T) {
+	t.Parallel()
+	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { _ = taken.Close() }()
+	bad := provide(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
+	text := func(more string) string {
+		return "retry: {max_attempts: 1}\nbreaker: {failure_threshold: 1}\nproviders:\n" + entry("a", "127.0.0.1:0", bad, more)
+	}
+	r := startChanging(t, text(""))
+	_, _, err = r.post(r.address("a"))
+	require.NoError(t, err)
+	shown := func(name string) []float64 {
+		return []float64{
+			r.counter(`ocrproxy_breaker_state\{provider="` + name + `",state="open"\}`), r.counter(`ocrproxy_observing\{provider="` + name + `"\}`),
+			r.counter(`ocrproxy_in_flight\{provider="` + name + `"\}`),
+		}
+	}
+	require.Equal(t, []float64{1, -1, 0}, shown("a"))
+
+	refused := text(", mode: observe") + entry("b", "127.0.0.1:0", bad, ", mode: observe") + entry("c", taken.Addr().String(), bad, "")
+	cfg := r.parse(refused)
+	_, err = r.apply(t.Context(), cfg)
+	require.Error(t, err)
+	cfg = r.parse(text(", mode: observe") + entry("b", "127.0.0.1:0", bad, ", mode: observe"))
+	cfg.Admin.TokenFile = file(t, "token", " ")
+	_, err = r.apply(t.Context(), cfg)
+	require.Error(t, err)
+	require.Equal(t, []float64{1, -1, 0}, shown("a"), "its circuit is open still")
+	require.Equal(t, []float64{-1, -1, -1}, shown("b"))
+
+	r.change(text(", mode: observe"))
+	require.Equal(t, []float64{0, 1, 0}, shown("a"))
+	r.change(text(""))
+	require.Equal(t, []float64{1, -1, 0}, shown("a"))
+	r.change(text(", mode: observe"))
+	r.change("providers:\n" + entry("z", "127.0.0.1:0", bad, ""))
+	require.Eventually(t, func() bool { return r.counter(`ocrproxy_in_flight\{provider="a"\}`) == -1 }, patience, idlePoll)
+	require.Equal(t, []float64{-1, -1, -1}, shown("a"))
+}

@@ -194,6 +194,7 @@ func open(ctx context.Context, cfg *config.Config, environ []string, log *zap.Lo
 	}
 	for i, b := range next.servers {
 		b.account.Store(next.accounts[i])
+		parts.show(cfg.Providers[i])
 	}
 	s.servers = next.servers
 	letters, err := dlq.View(cfg.DeadLetters.Dir)

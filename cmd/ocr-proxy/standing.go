@@ -52,9 +52,15 @@ func (s *shared) tune(c config.Provider) {
 	st.queues.Update(queueSettings(c))
 	st.permits.Update(c.Pacing.OpenJobs, c.Pacing.Recovery)
 	st.queues.CircuitChanged()
+	s.show(c)
+}
+
+// show shows the state of an account that is in effect now, in place of another's of that name.
+func (s *shared) show(c config.Provider) {
+	st := s.of(c)
 	s.breakers.Add(st.breakers)
 	s.queues.Add(st.queues)
-	s.requests.Add(st.metrics)
+	s.requests.Show(st.metrics, c.Observes())
 }
 
 // hide stops showing the state of an account that was taken out.

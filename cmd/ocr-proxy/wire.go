@@ -175,8 +175,6 @@ func (s *shared) stand(c config.Provider, kind *provider.Provider, scopes []stri
 	if !c.Observes() { // what would be must not reach the proxies that act
 		s.together(c, breakers, queues, permits)
 	}
-	s.breakers.Add(breakers)
-	s.queues.Add(queues)
 	st.breakers, st.queues, st.permits, st.watch = breakers, queues, permits, watched
 	st.metrics = s.requests.Account(c.Name, c.Kind, st.purse)
 	s.standing[key] = st

@@ -91,7 +91,8 @@ type AccountMetrics struct {
 	operations sync.Map // of *operationMetrics, by the names that an adapter declares
 }
 
-// Account opens the metrics of one account; what does not depend on an operation is present from now on.
+// Account opens the metrics of one account; what does not depend on an operation is present from now on,
+// but for what Show shows.
 func (m *Metrics) Account(name, kind string, purse *retry.Purse) *AccountMetrics {
 	a := &AccountMetrics{metrics: m, name: name, kind: kind, purse: purse, overhead: m.overhead.WithLabelValues(name)}
 	for _, stop := range retry.Stops() {
@@ -101,15 +102,19 @@ func (m *Metrics) Account(name, kind string, purse *retry.Purse) *AccountMetrics
 	for _, source := range [...]string{fromBackoff, fromHint, fromGate, fromQueue} {
 		m.delay.WithLabelValues(name, source)
 	}
-	m.Add(a)
 	return a
 }
 
-// Add shows an account's requests in progress from now on.
-func (m *Metrics) Add(a *AccountMetrics) {
+// Show shows from now on an account's requests in progress and whether it observes, in place of another's of that name.
+func (m *Metrics) Show(a *AccountMetrics, observes bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.accounts[a.name] = a
+	if observes {
+		m.observations.observing.WithLabelValues(a.name).Set(1)
+	} else {
+		m.observations.observing.DeleteLabelValues(a.name)
+	}
 }
 
 // Remove stops showing them. What was counted stays: a counter that went away and came back smaller would look like a restart.
@@ -117,6 +122,7 @@ func (m *Metrics) Remove(account string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.accounts, account)
+	m.observations.observing.DeleteLabelValues(account)
 }
 
 // operationMetrics are the handles of one operation, all present as soon as it is first called.

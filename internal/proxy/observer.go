@@ -59,7 +59,6 @@ type Observer struct {
 
 // NewObserver has an account observe. It is to be made once for each.
 func NewObserver(m *Metrics, account string) *Observer {
-	m.observations.observing.WithLabelValues(account).Set(1)
 	return &Observer{
 		account: account, metrics: m.observations,
 		waiting: make(chan struct{}, maxLooks), looking: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
