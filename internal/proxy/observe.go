@@ -30,6 +30,7 @@ type observation struct {
 	left    atomic.Bool  // the head of the request has been sent
 	sized   atomic.Int64 // bytes of the request's body that went up
 	cut     atomic.Bool  // the worker did not send all of it
+	arrived atomic.Bool  // all of it has been read
 	failed  error        // why there was no answer
 	status  int          // of the answer; 0: there was none
 	header  http.Header  // of the answer, as it came
@@ -72,8 +73,9 @@ func (a *Account) observe(w http.ResponseWriter, r *http.Request) {
 	w.Header()["Content-Type"] = nil // what the provider does not name is not ours to guess
 	proxy := httputil.ReverseProxy{
 		Rewrite: o.rewrite, Transport: o, BufferPool: a.CopyBuffers, ErrorLog: a.ErrorLog,
-		FlushInterval: -1, // each piece goes on as it comes
-		ErrorHandler:  func(w http.ResponseWriter, r *http.Request, err error) { o.unanswered(w, r, err) },
+		FlushInterval:  -1, // each piece goes on as it comes
+		ModifyResponse: func(*http.Response) error { o.lastCall(w.Header()); return nil },
+		ErrorHandler:   func(w http.ResponseWriter, r *http.Request, err error) { o.unanswered(w, r, err) },
 	}
 	proxy.ServeHTTP(w, r)
 	o.x.delivered = true
@@ -224,7 +226,10 @@ type rising struct {
 func (b *rising) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	b.o.sized.Add(int64(n))
-	if err != nil && err != io.EOF {
+	switch {
+	case err == io.EOF:
+		b.o.arrived.Store(true)
+	case err != nil:
 		b.o.cut.Store(true)
 	}
 	if b.copy != nil {
@@ -285,7 +290,16 @@ func (o *observation) unanswered(w http.ResponseWriter, r *http.Request, err err
 	}
 	o.x.outcome, o.x.err, o.x.history = Exhausted, err, append(o.x.only[:0], attempt{n: 1, err: err}) // for the words
 	p := o.x.problem()
+	o.lastCall(w.Header())
 	o.fail(w, http.StatusBadGateway, p.Reason, p.Message)
+}
+
+// lastCall lets the connection end with an answer that begins before all of the upload has been read. A server that lets both overlap looks for
+// the rest of the upload when it listens for the next call already, and gives the connection up over that: the next call would be lost with it.
+func (o *observation) lastCall(h http.Header) {
+	if o.x.in.ProtoMajor == 1 && hasBody(o.x.in) && !o.arrived.Load() && !o.upgrade {
+		h.Set("Connection", "close")
+	}
 }
 
 // fail answers in the provider's shape.

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -25,27 +26,55 @@ const lookTime = time.Minute
 func (o *observation) conclude() {
 	defer o.release()
 	if o.began.IsZero() { // it was not passed on
+		if o.permit != nil {
+			o.permit.done(breaker.Neutral)
+		}
 		o.tell()
 		return
 	}
-	stop := func() {}
-	if o.x.body != nil || o.record != nil {
-		leave, ok := o.x.account.Observe.look()
-		if !ok {
-			o.unseen = true
-		}
-		stop = leave
-	}
-	if o.x.body != nil {
-		o.x.body.Finish(io.ErrUnexpectedEOF) // no more than came, and nobody waits for the rest; it has no effect on one that is whole
-	}
-	seen := o.judge()
-	refused := !o.unseen && o.wouldRefuse()
-	stop()
+	seen, refused := o.look()
 	o.settle(refused)
 	o.mend(seen)
 	o.act(refused)
 	o.tell()
+}
+
+// look looks at what was copied. A panic over it ends the look and nothing else: the guard that the connection's own goroutine has is not here.
+func (o *observation) look() (seen classify.Attempt, refused bool) {
+	stop := func() {}
+	defer func() {
+		stop()
+		if p := recover(); p != nil {
+			o.given(p)
+		}
+	}()
+	if o.x.body != nil || o.record != nil {
+		var ok bool
+		if stop, ok = o.x.account.Observe.look(); !ok {
+			o.unseen = true
+		}
+	}
+	if o.x.body != nil {
+		o.x.body.Finish(io.ErrUnexpectedEOF) // no more than came, and nobody waits for the rest; it has no effect on one that is whole
+	}
+	seen = o.judge()
+	return seen, !o.unseen && o.wouldRefuse()
+}
+
+// given notes that the look at a call has panicked. Its status is all that is known then.
+func (o *observation) given(panicked any) {
+	a := o.x.account
+	a.Log.Error("an observed call could not be looked at", zap.String("provider", a.Name), zap.String("operation", o.x.op.Name),
+		zap.String("panic", o.x.secrets().Text(fmt.Sprint(panicked))), zap.Stack("stack"))
+	o.unseen = true
+	if len(o.x.history) > 0 {
+		return
+	}
+	v := classify.Verdict{Class: classify.Unknown, Reason: "it could not be looked at", Aside: true}
+	if o.status < http.StatusBadRequest && o.failed == nil {
+		v.Class = classify.Success
+	}
+	o.x.history = append(o.x.only[:0], attempt{n: 1, started: o.began, duration: o.ended.Sub(o.began), before: pause{source: fromNone}, status: o.status, verdict: v, err: o.failed})
 }
 
 // release gives the copies back.

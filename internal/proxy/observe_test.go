@@ -20,15 +20,18 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
 	"github.com/ocr-proxy/ocr-proxy/internal/breaker"
+	"github.com/ocr-proxy/ocr-proxy/internal/classify"
 	"github.com/ocr-proxy/ocr-proxy/internal/credential"
 	"github.com/ocr-proxy/ocr-proxy/internal/dlq"
 	"github.com/ocr-proxy/ocr-proxy/internal/grpcwire"
+	"github.com/ocr-proxy/ocr-proxy/internal/jsonstream"
 )
 
 // shadow is an account that observes, between real sockets.
@@ -341,7 +344,45 @@ func TestTheCircuitIsWhatItWouldBe(t *testing.T) {
 		send(200, breaker.Closed, wouldPass, 1)
 		require.Zero(t, l.sink.count())
 		require.Zero(t, l.figure("breaker_rejected_total"), "nobody was turned away")
-		require.Equal(t, 1, l.figure("observing"))
+	})
+}
+
+// A call that is not passed on after all finds nothing out, and leaves finding out to the next one.
+func TestAnObservedProbeThatIsNotMade(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := defaults("generic")
+		s.breaker.FailureThreshold = 1
+		s.account = func(a *Account) { a.Observe = NewObserver(a.Metrics.metrics, a.Name) }
+		l := newLab(t, s, step{status: 503}, step{})
+		require.Equal(t, 503, l.send(t.Context(), call{body: "d"}).status)
+		l.quiet()
+		require.Equal(t, breaker.Open, l.circuit().State)
+		time.Sleep(time.Minute)
+		require.Equal(t, 502, l.send(t.Context(), call{header: "Connection: Upgrade|Upgrade: \u00e9", body: "d"}).status)
+		require.Equal(t, 200, l.send(t.Context(), call{body: "d"}).status)
+		l.quiet()
+		require.Equal(t, breaker.Closed, l.circuit().State)
+	})
+}
+
+// What is said of a call must not end the process, whatever an answer does to whoever reads it: the connection's own guard is gone by then.
+func TestAPanicWhileLookingEndsNoProcess(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := defaults("textract")
+		s.account = func(a *Account) {
+			a.Observe = NewObserver(a.Metrics.metrics, a.Name)
+			bad := *a.Provider
+			bad.Judge = func(string, jsonstream.Found) (classify.Fault, bool) { panic("no such page") }
+			a.Provider = &bad
+		}
+		l := newLab(t, s, step{header: amzJSON, body: `{}`}, step{header: amzJSON, body: `{}`})
+		for range 2 {
+			require.Equal(t, 200, l.send(t.Context(), detect("QQ==")).status)
+			synctest.Wait()
+		}
+		require.Equal(t, []int{2, 2, 0}, []int{l.requests(Success), l.figure("observed_total", "action", unobserved), l.figure("observed_total", "action", wouldBury)})
+		require.Zero(t, l.account.Purse.InProgress(), "a drain need not wait")
+		require.Empty(t, l.account.Observe.waiting, "the next may look")
 	})
 }
 
@@ -616,6 +657,44 @@ func TestAnAccountThatObservesReplaysNothing(t *testing.T) {
 	a, _, _, _ := hasty().build(t, &url.URL{Scheme: "http", Host: "p"}, nil)
 	a.Observe = NewObserver(a.Metrics.metrics, a.Name)
 	require.Contains(t, a.Replayable(&dlq.Envelope{}), "only observes")
+}
+
+// A provider may refuse a document before it has all of it. The answer is the connection's last one then, and says so: the next call must not go
+// where nobody takes it.
+func TestAnObservedAnswerBeforeTheEndOfTheUploadIsTheLast(t *testing.T) {
+	t.Parallel()
+	o := newShadow(t, hasty(), func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).EnableFullDuplex()
+		if r.ContentLength < 100 {
+			_, _ = io.Copy(io.Discard, r.Body)
+		} else {
+			w.Header().Set("Connection", "close")
+		}
+		w.WriteHeader(http.StatusUnauthorized)
+	})
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(o.url, "http://"))
+	require.NoError(t, err)
+	defer func() { _ = conn.Close() }()
+	require.NoError(t, conn.SetDeadline(time.Now().Add(10*time.Second)))
+	r := bufio.NewReader(conn)
+	_, err = io.WriteString(conn, "POST /ocr HTTP/1.1\r\nHost: p\r\nContent-Length: 5\r\n\r\nwhole")
+	require.NoError(t, err)
+	resp, err := http.ReadResponse(r, nil)
+	require.NoError(t, err)
+	require.False(t, resp.Close, "the usual one is not the last")
+	_ = resp.Body.Close()
+	_, err = io.WriteString(conn, "POST /ocr HTTP/1.1\r\nHost: p\r\nContent-Length: 1000\r\n\r\n")
+	require.NoError(t, err)
+	resp, err = http.ReadResponse(r, nil)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusUnauthorized, resp.StatusCode)
+	require.True(t, resp.Close, "the worker knows")
+	_ = resp.Body.Close()
+	_, err = io.WriteString(conn, strings.Repeat("d", 1000))
+	require.NoError(t, err)
+	_, err = r.ReadByte()
+	require.ErrorIs(t, err, io.EOF)
+	o.told(wouldBury, wouldBury)
 }
 
 // What waits to be looked at is bounded; beyond that the status decides.
