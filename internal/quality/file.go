@@ -26,6 +26,9 @@ const (
 // ErrVersion says that the file was written by a newer program.
 var ErrVersion = errors.New("it was written by a newer version")
 
+// ErrDamaged says that the file has figures that cannot be.
+var ErrDamaged = errors.New("it holds figures that cannot be")
+
 // file is the summary on disk.
 type file struct {
 	Version int                     `json:"version"`
@@ -39,6 +42,22 @@ type fileSeries struct {
 	Squares float64 `json:"squares"`
 	// Bins are pairs of a bin and its count, without the empty ones.
 	Bins [][2]int `json:"bins"`
+}
+
+// figures are what was written; false: nobody wrote them, since no figures from 0 to 1 sum up to that. Who computes with them may rely on it.
+func (one *fileSeries) figures() (f *Figures, ok bool) {
+	const rounding = 1e-6 // of sums, as a share of them
+	f = &Figures{N: one.N, Sum: one.Sum, Squares: one.Squares}
+	counted := 0
+	for _, bin := range one.Bins {
+		if bin[0] < 0 || bin[0] >= bins || bin[1] < 0 || bin[1] > one.N {
+			return nil, false
+		}
+		f.Bins[bin[0]] += bin[1]
+		counted += bin[1]
+	}
+	most := 1 + rounding
+	return f, f.N > 0 && counted == f.N && f.Squares >= 0 && f.Squares <= f.Sum*most && f.Sum <= float64(f.N)*most
 }
 
 // Open is Load for the process that is going to save the summary: a file that cannot be read is put aside, lest it be written over.
@@ -80,11 +99,10 @@ func Load(dir string) (*Summary, error) {
 		}
 		s.days[d] = map[Series]*Figures{}
 		for _, one := range all {
-			figures := &Figures{N: one.N, Sum: one.Sum, Squares: one.Squares}
-			for _, bin := range one.Bins {
-				if bin[0] >= 0 && bin[0] < bins {
-					figures.Bins[bin[0]] += bin[1]
-				}
+			figures, ok := one.figures()
+			if !ok {
+				s.days = map[string]map[Series]*Figures{}
+				return s, fmt.Errorf("%s: %w", f.Name(), ErrDamaged)
 			}
 			s.days[d][one.Series] = figures
 		}

@@ -169,13 +169,29 @@ func TestAWriteThatWasCutOffHarmsNothing(t *testing.T) {
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 }
 
+// folderWith is a folder whose summary has that text.
+func folderWith(t *testing.T, text string) string {
+	t.Helper()
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, FileName), []byte(text), 0o600))
+	return dir
+}
+
 func TestAFileThatIsNotOursIsPutAside(t *testing.T) {
-	for _, text := range []string{"", "no json", `{"version":2}`, `{"version":1,"days":[]}`} {
-		dir := t.TempDir()
+	figures := func(text string) string { return `{"version":1,"days":{"2026-01-02":[` + text + `]}}` }
+	_, err := Load(folderWith(t, figures(`{"account":"a","operation":"o","n":3,"sum":2,"squares":1.5,"bins":[[25,2],[49,1]]}`)))
+	require.NoError(t, err, "so it would look")
+	for _, text := range []string{
+		"", "no json", `{"version":2}`, `{"version":1,"days":[]}`, figures("null"), figures(`{"n":0}`), figures(`{"n":-1,"bins":[[0,-1]]}`),
+		figures(`{"n":3,"sum":2,"squares":1.5}`), figures(`{"n":3,"sum":2,"squares":1.5,"bins":[[25,2],[50,1]]}`), figures(`{"n":3,"sum":2,"squares":1.5,"bins":[[25,2],[-1,1]]}`),
+		figures(`{"n":3,"sum":1e308,"squares":1.5,"bins":[[25,3]]}`), figures(`{"n":3,"sum":2,"squares":2.5,"bins":[[25,3]]}`), figures(`{"n":3,"sum":2,"squares":-1,"bins":[[25,3]]}`),
+		figures(`{"n":3,"sum":2,"squares":1.5,"bins":[[25,3],[26,1],[27,-1]]}`),
+	} {
+		dir := folderWith(t, text)
 		path := filepath.Join(dir, FileName)
-		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 		s, err := Open(dir)
 		require.Error(t, err, text)
+		require.Empty(t, s.Trends(keptDays, time.Now()), text)
 		s.Add(words, 0.9)
 		require.NoError(t, s.Save(dir))
 		kept, err := os.ReadFile(path + ".unread")
