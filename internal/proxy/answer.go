@@ -38,6 +38,7 @@ type answer struct {
 	complete bool
 
 	insight             // into a good answer
+	looked  bool        // there is one: it was what it should be and could be read
 	rpc     *rpcEnd     // of a gRPC answer; nil: it is none
 	done    func(error) // settles a streaming answer
 	closed  bool
@@ -121,7 +122,7 @@ func (t *answer) readWhole(x *exchange) error {
 	}
 	body := t.held.Open()
 	defer func() { _ = body.Close() }()
-	t.insight = look(t.clock.ctx, x.account.Provider, &x.account.Scrutiny, x.op.Name, t.resp.Header, body)
+	t.insight, t.looked = look(t.clock.ctx, x.account.Provider, &x.account.Scrutiny, x.op.Name, t.resp.Header, body), true
 	return nil
 }
 

@@ -37,9 +37,10 @@ func (x *exchange) doubt() *doubted {
 	return d
 }
 
-// better keeps the better one of two answers, for which the request stopped: the later one if it is good and beyond doubt.
+// better keeps the better one of two answers, for which the request stopped: the later one if it is good and beyond doubt. One that nobody could look
+// into, such as a page of HTML, a redirect or nothing at all, is not: what was paid for first is the result of a document at least.
 func (x *exchange) better(first *doubted, stop retry.Stop, out *http.Request) retry.Stop {
-	if x.class() == classify.Success && x.last != nil {
+	if x.class() == classify.Success && x.last != nil && x.last.looked {
 		first.answer.discard()
 		return stop
 	}

@@ -80,7 +80,7 @@ func (t *answer) judgeRPC(x *exchange) error {
 	whole := t.held.Open()
 	defer func() { _ = whole.Close() }()
 	in, err := x.lookRPC(t.clock.ctx, whole, t.resp.Header.Get("Grpc-Encoding"))
-	t.insight = in
+	t.insight, t.looked = in, true
 	t.malformed = errors.Is(err, grpcwire.ErrMalformed) || errors.Is(err, io.ErrUnexpectedEOF)
 	return nil
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
+	"net/http"
 	"strconv"
 	"strings"
 	"testing"
@@ -203,9 +205,17 @@ func TestAnotherAccountIsAskedOnceForABetterAnswer(t *testing.T) {
 		body    string
 		asked   string
 	}{
-		"it has one":                 {[]step{good}, "success", good.body, "b"},
-		"its answer is no better":    {[]step{doubtful}, "review", doubtful.body, ""},
-		"it fails":                   {[]step{{status: 400, body: `{"error":{"message":"no"}}`}}, "review", doubtful.body, ""},
+		"it has one":              {[]step{good}, "success", good.body, "b"},
+		"its answer is no better": {[]step{doubtful}, "review", doubtful.body, ""},
+		"it fails":                {[]step{{status: 400, body: `{"error":{"message":"no"}}`}}, "review", doubtful.body, ""},
+		"it answers with a page":  {[]step{{header: "Content-Type: text/html", body: "<p>log in</p>"}}, "review", doubtful.body, ""},
+		"it answers with nothing": {[]step{{status: 204}}, "review", doubtful.body, ""},
+		"it answers with no JSON": {[]step{{header: asJSON}}, "review", doubtful.body, ""},
+		"it does not say what it is": {[]step{{handle: func(w http.ResponseWriter, _ *http.Request) {
+			w.Header()["Content-Type"] = nil
+			_, _ = io.WriteString(w, "log in")
+		}}}, "review", doubtful.body, ""},
+		"it sends elsewhere":         {[]step{{status: 302, header: "Location: https://login.example/"}}, "review", doubtful.body, ""},
 		"it fails and is tried":      {[]step{{status: 503}, good}, "success", good.body, "b"},
 		"it fails as long as it may": {[]step{{status: 503}, {status: 503}}, "review", doubtful.body, ""},
 	} {
