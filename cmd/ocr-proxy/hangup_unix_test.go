@@ -5,6 +5,7 @@ package main
 import (
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -29,4 +30,24 @@ func TestSIGHUPReadsTheConfigurationAtOnce(t *testing.T) {
 	_, _, metrics := p.ask(http.MethodGet, p.admin+"/metrics", "")
 	require.Contains(t, metrics, "\nocrproxy_config_restart_pending 1\n")
 	require.Contains(t, metrics, "\nocrproxy_config_last_reload_successful 1\n")
+}
+
+// Reading the configuration may take for ever, as from a network disk that has gone or, here, a pipe that nobody writes to. The end does not wait for it.
+func TestAConfigurationThatCannotBeReadHoldsUpNoEnd(t *testing.T) {
+	t.Parallel()
+	p := serving(t, provide(t, echo), "")
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
+	require.NoError(t, os.Rename(pipe, p.config))
+	var writer *os.File
+	require.Eventually(t, func() (read bool) {
+		var err error
+		writer, err = os.OpenFile(p.config, os.O_WRONLY|syscall.O_NONBLOCK, 0) // it fails until somebody reads
+		return err == nil
+	}, patience, idlePoll)
+	defer func() { _ = writer.Close() }()
+	status, _, _ := p.ask(http.MethodPost, p.account+"/ocr", "document")
+	require.Equal(t, http.StatusOK, status)
+	p.signal()
+	require.Zero(t, p.end())
 }

@@ -271,7 +271,7 @@ func (s *server) run(ctx context.Context) error {
 		signal.Notify(hup, syscall.SIGHUP)
 		defer signal.Stop(hup)
 		s.follow.loads, s.follow.apply = s.loads, s.apply
-		s.leaving.Go(func() { s.follow.run(following, hup) })
+		go s.follow.run(following, hup) // not waited for: a file on a disk that has gone may not let go of whoever reads it
 	}
 	select {
 	case err := <-s.failed:
