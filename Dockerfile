@@ -12,11 +12,14 @@ ARG COMMIT=unknown
 ARG TARGETOS
 ARG TARGETARCH
 RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH \
-    go build -trimpath -ldflags "-s -w -X main.version=$VERSION -X main.commit=$COMMIT" -o /out/ocr-proxy ./cmd/ocr-proxy
+    go build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$VERSION -X main.commit=$COMMIT" -o /out/ocr-proxy ./cmd/ocr-proxy
 # The empty image has no mkdir: what it needs is made here.
 RUN mkdir -p /out/state && echo 'nonroot:x:65532:65532::/var/lib/ocr-proxy:/nonexistent' > /out/passwd
 
 FROM scratch
+ARG VERSION=dev
+ARG COMMIT=unknown
+LABEL org.opencontainers.image.title=ocr-proxy org.opencontainers.image.version=$VERSION org.opencontainers.image.revision=$COMMIT org.opencontainers.image.licenses=Apache-2.0
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
 COPY --from=build /out/passwd /etc/passwd
 COPY LICENSE /LICENSE

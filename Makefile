@@ -4,6 +4,8 @@ GO      ?= go
 BIN     := bin/ocr-proxy
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 COMMIT  ?= $(shell git rev-parse --short HEAD 2>/dev/null || echo unknown)
+# No folder, no state of a checkout and no C compiler goes into the binary: the same source and the same Go make the same bytes.
+REPEATABLE := -trimpath -buildvcs=false
 LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 
 # The race detector needs cgo and a C compiler. Without one the tests still run, and say that they run without it.
@@ -22,7 +24,7 @@ run: build ## run the demo: simulated providers, the proxy, a batch of pages
 	$(BIN) demo
 
 build: ## build bin/ocr-proxy
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/ocr-proxy
+	CGO_ENABLED=0 $(GO) build $(REPEATABLE) -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/ocr-proxy
 
 test: ## run all tests
 	@[ -n "$(RACE)" ] || echo 'make test: no C compiler found, so the race detector is left out (install gcc or clang to have it)'
