@@ -225,7 +225,7 @@ func TestUnknownInstructionsAreRefused(t *testing.T) {
 		{"instruction", "USER 65532:65532\n", "STOPSIGNAL SIGINT\n", "does not know the instruction"},
 		{"shell", `ENTRYPOINT ["/ocr-proxy"]`, "ENTRYPOINT /ocr-proxy", "shell"},
 		{"base", "FROM scratch", "FROM alpine:latest", "scratch"},
-		{"warning", "ENV TMPDIR=", "ENV TMPDIR ", "LegacyKeyValueFormat"},
+		{"warning", " AS build", " as build", "FromAsCasing"},
 		{"mistake", "WORKDIR /var/lib/ocr-proxy", "WORKDIR", "WORKDIR"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
