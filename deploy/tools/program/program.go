@@ -1,0 +1,38 @@
+// Package program gives tests the program of this working copy.
+package program
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Build makes the binary and returns its path.
+func Build(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "ocr-proxy")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", path, "./cmd/ocr-proxy")
+	build.Dir = filepath.Join("..", "..", "..")
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, string(out))
+	return path
+}
+
+// Check runs "ocr-proxy check" on a configuration and returns the effective one. The files of a folder of secrets are looked for in another folder.
+func Check(t *testing.T, binary, config string, environ []string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(config), 0o600))
+	check := exec.CommandContext(t.Context(), binary, "check", "--config", file)
+	check.Env = environ
+	var complaint strings.Builder
+	check.Stderr = &complaint
+	out, err := check.Output()
+	require.NoError(t, err, complaint.String())
+	require.NotContains(t, complaint.String(), "warning", "an example that check warns of")
+	return string(out)
+}
