@@ -15,7 +15,7 @@ FUZZTIME      ?= 30s
 ROUNDS        ?= 300
 GOLANGCI_LINT ?= golangci-lint
 
-.PHONY: run build test fuzz bench million replay-storm storm crash rules fleet lint cross interop interop-smoke browser help
+.PHONY: run build test fuzz bench million replay-storm storm crash rules fleet lint cross image sbom reproducible deploy interop interop-smoke browser help
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -74,6 +74,39 @@ lint: ## golangci-lint
 
 cross: ## build and vet for the other platforms
 	for os in darwin windows; do GOOS=$$os CGO_ENABLED=0 $(GO) build -o /dev/null ./... && GOOS=$$os CGO_ENABLED=0 $(GO) vet ./... || exit 1; done
+
+PLATFORM ?= linux/$(shell $(GO) env GOARCH)
+CREATED  := $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+
+image: ## the image of the Dockerfile without a container engine: bin/ocr-proxy-image.tar, for docker load, podman load, kind load
+	cd deploy/tools && $(GO) run ./image -root ../.. -out ../../bin/ocr-proxy-image.tar -tag ocr-proxy:latest -platform $(PLATFORM) \
+		-created $(CREATED) -build-arg VERSION=$(VERSION) -build-arg COMMIT=$(COMMIT)
+
+reproducible: ## build the last commit in two folders, once with an empty cache; the bytes must be the same
+	deploy/tools/reproducible.sh
+
+# Programs for the targets below, each with its own dependencies, by exact version.
+TOOLS            := $(CURDIR)/bin/tools
+KUSTOMIZE        := $(TOOLS)/v5.7.1/kustomize
+KUBECTL_VALIDATE := $(TOOLS)/v0.0.4/kubectl-validate
+CYCLONEDX_GOMOD  := $(TOOLS)/v1.10.0/cyclonedx-gomod
+OPERATOR         := github.com/prometheus-operator/prometheus-operator@v0.85.0
+
+$(KUSTOMIZE):
+	GOBIN=$(@D) $(GO) install sigs.k8s.io/kustomize/kustomize/v5@$(notdir $(@D))
+$(KUBECTL_VALIDATE):
+	GOBIN=$(@D) $(GO) install sigs.k8s.io/kubectl-validate@$(notdir $(@D))
+$(CYCLONEDX_GOMOD):
+	GOBIN=$(@D) $(GO) install github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@$(notdir $(@D))
+
+sbom: build $(CYCLONEDX_GOMOD) ## what is in the binary, as CycloneDX JSON: bin/ocr-proxy.cdx.json, compared with the binary
+	$(CYCLONEDX_GOMOD) bin -json -std -licenses -version $(VERSION) -output $(BIN).cdx.json $(BIN)
+	cd deploy/tools && SBOM=$(CURDIR)/$(BIN).cdx.json BINARY=$(CURDIR)/$(BIN) VERSION=$(VERSION) $(GO) test -count=1 ./sbom
+
+deploy: $(KUSTOMIZE) $(KUBECTL_VALIDATE) ## build and check the manifests for Kubernetes, the compose file and the image; the first time it loads tools
+	cd deploy/tools && $(GO) vet ./... && KUSTOMIZE=$(KUSTOMIZE) KUBECTL_VALIDATE=$(KUBECTL_VALIDATE) \
+		MONITORING_CRDS=$$($(GO) mod download -json $(OPERATOR) | sed -n 's/^\t"Dir": "\(.*\)",$$/\1/p')/example/prometheus-operator-crd \
+		$(GO) test -count=1 ./...
 
 browser: ## click through the page for people in a real Chromium; BROWSER_SCREENSHOTS=FOLDER keeps what it saw
 	cd deploy/browser && $(GO) vet ./... && $(GO) test -count=1 -timeout 5m ./...

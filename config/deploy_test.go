@@ -1,14 +1,8 @@
 package config
 
 import (
-	"bytes"
-	"errors"
-	"io"
-	"net"
 	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,85 +11,99 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-const sidecar = "../deploy/kubernetes/sidecar.yaml"
+const (
+	deployed       = "../deploy/kubernetes"
+	alertRules     = "../deploy/prometheus/ocr-proxy.rules.yaml"
+	prometheusRule = deployed + "/components/monitoring/prometheusrule.yaml"
+)
 
-// manifest is what is looked at of a Kubernetes object.
-type manifest struct {
-	Kind string            `yaml:"kind"`
-	Data map[string]string `yaml:"data"`
+// sidecarPatch is what is looked at of the pod that the component makes. What kustomize builds of it is checked by "make deploy".
+type sidecarPatch struct {
 	Spec struct {
 		Template struct {
-			Spec pod `yaml:"spec"`
+			Spec struct {
+				TerminationGracePeriodSeconds int `yaml:"terminationGracePeriodSeconds"`
+				InitContainers                []struct {
+					Env []struct{ Name, Value string } `yaml:"env"`
+				} `yaml:"initContainers"`
+			} `yaml:"spec"`
 		} `yaml:"template"`
 	} `yaml:"spec"`
 }
 
-type pod struct {
-	EnableServiceLinks            *bool       `yaml:"enableServiceLinks"`
-	TerminationGracePeriodSeconds int         `yaml:"terminationGracePeriodSeconds"`
-	InitContainers                []container `yaml:"initContainers"`
+func TestKubernetesExamplesLoadUnderTheEnvironmentOfTheSidecar(t *testing.T) {
+	text, err := os.ReadFile(deployed + "/components/sidecar/pod.yaml")
+	require.NoError(t, err)
+	var patch sidecarPatch
+	require.NoError(t, yaml.Unmarshal(text, &patch))
+	pod := patch.Spec.Template.Spec
+	var environ []string
+	for _, e := range pod.InitContainers[0].Env {
+		environ = append(environ, e.Name+"="+e.Value)
+	}
+	files, err := filepath.Glob(deployed + "/examples/*/config.yaml")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		t.Run(filepath.Base(filepath.Dir(file)), func(t *testing.T) {
+			cfg, err := Load(withSecrets(t, file), environ)
+			require.NoError(t, err)
+			require.Empty(t, cfg.Warnings())
+			require.Greater(t, cfg.Shutdown.DrainTimeout, cfg.Retry.TotalBudget)
+			require.Greater(t, time.Duration(pod.TerminationGracePeriodSeconds)*time.Second, cfg.Shutdown.DrainTimeout+10*time.Second)
+		})
+	}
 }
 
-type container struct {
-	Args          []string  `yaml:"args"`
-	RestartPolicy string    `yaml:"restartPolicy"`
-	StartupProbe  yaml.Node `yaml:"startupProbe"`
-	Ports         []struct {
-		ContainerPort int `yaml:"containerPort"`
-	} `yaml:"ports"`
-	VolumeMounts []mount `yaml:"volumeMounts"`
-}
-
-type mount struct {
-	MountPath string `yaml:"mountPath"`
-}
-
-func readManifests(t *testing.T) map[string]manifest {
+// withSecrets copies a configuration so that the secrets which it names lie where it says.
+func withSecrets(t *testing.T, file string) string {
 	t.Helper()
-	text, err := os.ReadFile(sidecar)
+	text, err := os.ReadFile(file)
 	require.NoError(t, err)
-	all := map[string]manifest{}
-	for documents := yaml.NewDecoder(bytes.NewReader(text)); ; {
-		var m manifest
-		err := documents.Decode(&m)
-		if errors.Is(err, io.EOF) {
-			return all
+	dir := t.TempDir()
+	const mounted = "/run/secrets/ocr-proxy/"
+	for line := range strings.Lines(string(text)) {
+		if _, name, ok := strings.Cut(line, mounted); ok {
+			require.NoError(t, os.WriteFile(filepath.Join(dir, strings.Trim(name, " }\r\n")), []byte("a-secret-of-this-test"), 0o600))
 		}
-		require.NoError(t, err)
-		all[m.Kind] = m
 	}
+	moved := filepath.Join(dir, "config.yaml")
+	require.NoError(t, os.WriteFile(moved, []byte(strings.ReplaceAll(string(text), mounted, filepath.ToSlash(dir)+"/")), 0o600))
+	return moved
 }
 
-func TestKubernetesExampleIsANativeSidecarWhoseConfigurationLoads(t *testing.T) {
-	text, err := os.ReadFile(sidecar)
+// The rules for the Prometheus Operator are those for Prometheus, under the head of another kind of object.
+func TestPrometheusRuleIsMadeOfTheRules(t *testing.T) {
+	text, err := os.ReadFile(alertRules)
 	require.NoError(t, err)
-	require.NotContains(t, string(text), "preStop:")
-
-	manifests := readManifests(t)
-	file := filepath.Join(t.TempDir(), "config.yaml")
-	require.NoError(t, os.WriteFile(file, []byte(manifests["ConfigMap"].Data["config.yaml"]), 0o600))
-	cfg, err := Load(file, nil)
-	require.NoError(t, err)
-
-	spec := manifests["Deployment"].Spec.Template.Spec
-	require.Equal(t, new(false), spec.EnableServiceLinks)
-	require.Greater(t, time.Duration(spec.TerminationGracePeriodSeconds)*time.Second, cfg.Shutdown.DrainTimeout+10*time.Second)
-	require.Greater(t, cfg.Shutdown.DrainTimeout, cfg.Retry.TotalBudget)
-
-	require.Len(t, spec.InitContainers, 1)
-	proxy := spec.InitContainers[0]
-	require.Equal(t, "Always", proxy.RestartPolicy)
-	require.False(t, proxy.StartupProbe.IsZero(), "the worker must not start before the proxy is up")
-
-	host, port, err := net.SplitHostPort(cfg.Admin.Listen)
-	require.NoError(t, err)
-	require.Equal(t, "0.0.0.0", host, "the kubelet does not come over loopback")
-	require.Equal(t, port, strconv.Itoa(proxy.Ports[0].ContainerPort))
-
-	for _, dir := range []string{cfg.DeadLetters.Dir, cfg.Body.Dir} {
-		require.True(t, slices.ContainsFunc(proxy.VolumeMounts, func(m mount) bool {
-			return strings.HasPrefix(dir, m.MountPath+"/")
-		}), "%s lies on no volume, and the root file system is read-only", dir)
+	_, groups, found := strings.Cut(strings.ReplaceAll(string(text), "\r\n", "\n"), "\ngroups:\n")
+	require.True(t, found)
+	var want strings.Builder
+	want.WriteString(`# Written from deploy/prometheus/ocr-proxy.rules.yaml by UPDATE_RULES=1 go test ./config -run PrometheusRule; change that file.
+apiVersion: monitoring.coreos.com/v1
+kind: PrometheusRule
+metadata:
+  name: ocr-proxy
+spec:
+  groups:
+`)
+	for line := range strings.Lines(groups) {
+		if line != "\n" {
+			want.WriteString("  ")
+		}
+		want.WriteString(line)
 	}
-	require.Contains(t, proxy.Args, "/etc/ocr-proxy/config.yaml")
+	if os.Getenv("UPDATE_RULES") != "" {
+		require.NoError(t, os.WriteFile(prometheusRule, []byte(want.String()), 0o600))
+	}
+	have, err := os.ReadFile(prometheusRule)
+	require.NoError(t, err)
+	require.Equal(t, want.String(), strings.ReplaceAll(string(have), "\r\n", "\n"), "write it anew: UPDATE_RULES=1 go test ./config -run PrometheusRule")
+}
+
+func TestComposeExampleLoads(t *testing.T) {
+	cfg, err := Load("../deploy/compose/config.yaml", []string{"OCR_PROXY_ADMIN_TOKEN_FILE="})
+	require.NoError(t, err)
+	require.Empty(t, cfg.Warnings())
+	require.Greater(t, cfg.Shutdown.DrainTimeout, cfg.Retry.TotalBudget)
 }
