@@ -99,8 +99,9 @@ $(KUBECTL_VALIDATE):
 $(CYCLONEDX_GOMOD):
 	GOBIN=$(@D) $(GO) install github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@$(notdir $(@D))
 
+# Licences are read from the modules that the build has loaded; of the program itself and of the standard library it warns that it finds none.
 sbom: build $(CYCLONEDX_GOMOD) ## what is in the binary, as CycloneDX JSON: bin/ocr-proxy.cdx.json, compared with the binary
-	$(CYCLONEDX_GOMOD) bin -json -std -licenses -version $(VERSION) -output $(BIN).cdx.json $(BIN)
+	GOPROXY=off $(CYCLONEDX_GOMOD) bin -json -std -licenses -version $(VERSION) -output $(BIN).cdx.json $(BIN)
 	cd deploy/tools && SBOM=$(CURDIR)/$(BIN).cdx.json BINARY=$(CURDIR)/$(BIN) VERSION=$(VERSION) $(GO) test -count=1 ./sbom
 
 deploy: $(KUSTOMIZE) $(KUBECTL_VALIDATE) ## build and check the manifests for Kubernetes, the compose file and the image; the first time it loads tools

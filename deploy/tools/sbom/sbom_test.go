@@ -45,6 +45,8 @@ func TestBillNamesEveryModuleOfTheBinary(t *testing.T) {
 		require.True(t, ok, "%s %s is in the binary", module.Path, module.Version)
 		require.True(t, strings.HasPrefix(c.PackageURL, "pkg:golang/"+module.Path+"@"+module.Version), c.PackageURL)
 		require.NotNil(t, c.Hashes, module.Path)
+		require.NotNil(t, c.Evidence, "%s: no licence", module.Path)
+		require.NotEmpty(t, *c.Evidence.Licenses, "%s: no licence", module.Path)
 	}
 	require.Len(t, listed, len(info.Deps)+1, "nothing that is not in the binary")
 }
