@@ -13,7 +13,7 @@ import (
 
 // parse reads the Dockerfile of a folder with the parser and the lint rules of BuildKit. A warning is an error.
 func parse(root string) (builds, final instructions.Stage, err error) {
-	file, err := os.Open(filepath.Join(root, "Dockerfile"))
+	file, err := os.Open(filepath.Join(root, "Dockerfile")) //nolint:gosec // reading the project is what this program is for
 	if err != nil {
 		return builds, final, err
 	}
@@ -24,14 +24,14 @@ func parse(root string) (builds, final instructions.Stage, err error) {
 	}
 	var warnings []error
 	for _, w := range tree.Warnings {
-		warnings = append(warnings, errors.New("Dockerfile: "+w.Short))
+		warnings = append(warnings, errors.New(w.Short))
 	}
 	lint := linter.New(&linter.Config{Warn: func(rule, _, _, text string, at []parser.Range) {
 		line := 0
 		if len(at) > 0 {
 			line = at[0].Start.Line
 		}
-		warnings = append(warnings, fmt.Errorf("Dockerfile:%d: %s: %s", line, rule, text))
+		warnings = append(warnings, fmt.Errorf("line %d of the Dockerfile: %s: %s", line, rule, text))
 	}})
 	stages, global, err := instructions.Parse(tree.AST, lint)
 	if err := errors.Join(append(warnings, err)...); err != nil {

@@ -98,7 +98,7 @@ func (t *tree) file(from, at string, info fs.FileInfo, o owner) error {
 	if info.Mode()&0o111 != 0 {
 		mode = 0o755
 	}
-	content, err := os.ReadFile(from)
+	content, err := os.ReadFile(from) //nolint:gosec // reading the project is what this program is for
 	if err != nil {
 		return err
 	}

@@ -71,8 +71,10 @@ func overlay(t *testing.T, workload, letters string) string {
 		"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization",
 		"resources":  []string{"own.yaml"},
 		"components": []string{"../components/sidecar", "../components/" + letters},
-		"configMapGenerator": []any{map[string]any{"name": "ocr-proxy", "literals": []string{"config.yaml=dead_letters: {webhook: {url: https://a.example}}"},
-			"options": map[string]any{"disableNameSuffixHash": true}}},
+		"configMapGenerator": []any{map[string]any{
+			"name": "ocr-proxy", "literals": []string{"config.yaml=dead_letters: {webhook: {url: https://a.example}}"},
+			"options": map[string]any{"disableNameSuffixHash": true},
+		}},
 	})
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(work, "kustomization.yaml"), text, 0o600))
