@@ -69,8 +69,9 @@ rules: ## check the alerts for Prometheus and run their tests (promtool is in De
 fleet: ## the program under a fleet and one quota, in scaled real time: tables like the simulation's, and the bars (FLEET=flags)
 	$(GO) run ./internal/fleet $(FLEET)
 
-lint: ## golangci-lint
+lint: ## golangci-lint, of the tools of deploy/ as well
 	$(GOLANGCI_LINT) run ./...
+	cd deploy/tools && $(GOLANGCI_LINT) run -c ../../.golangci.yml ./...
 
 cross: ## build and vet for the other platforms
 	for os in darwin windows; do GOOS=$$os CGO_ENABLED=0 $(GO) build -o /dev/null ./... && GOOS=$$os CGO_ENABLED=0 $(GO) vet ./... || exit 1; done
