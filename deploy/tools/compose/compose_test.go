@@ -134,7 +134,7 @@ func TestWhatIsStartedReadsAPage(t *testing.T) {
 	start(t, proxy)
 
 	ready := func() bool { return exec.CommandContext(t.Context(), binary, "health", "--config", file).Run() == nil }
-	require.Eventually(t, ready, 10*time.Second, 50*time.Millisecond)
+	require.Eventually(t, ready, time.Minute, 50*time.Millisecond)
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+worker+"/", strings.NewReader(`{"Document": {"S3Object": {"Bucket": "scans", "Name": "lease.pdf"}}}`))
 	require.NoError(t, err)
 	request.Header.Set("X-Amz-Target", "Textract.DetectDocumentText")

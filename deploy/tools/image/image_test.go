@@ -176,7 +176,7 @@ providers:
 		}
 		return nil
 	}
-	require.Eventually(t, func() bool { return health() == nil }, 10*time.Second, 50*time.Millisecond, "HEALTHCHECK: %s", &log)
+	require.Eventually(t, func() bool { return health() == nil }, time.Minute, 50*time.Millisecond, "HEALTHCHECK: %s", &log)
 
 	answer, err := http.Post(fmt.Sprintf("http://127.0.0.1:%d/", worker), "image/png", strings.NewReader("a page"))
 	require.NoError(t, err)
