@@ -1,6 +1,9 @@
 package spool
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
 const (
 	ownSliceMax = 64 << 10  // a body of up to so many bytes is one slice of its own size
@@ -46,12 +49,24 @@ func (m *memory) slice(n int64) []byte {
 	return make([]byte, n)
 }
 
-// chunk returns chunkSize bytes with old content, or nil if the budget has no room.
-func (m *memory) chunk() []byte {
+// chunks appends n chunks with old content to a list, or none if the budget has no room for all of them.
+func (m *memory) chunks(list [][]byte, n int) [][]byte {
+	before := len(list)
 	m.mu.Lock()
-	c, ok := m.take()
+	if m.used+int64(n)*chunkSize > m.total {
+		m.mu.Unlock()
+		return list
+	}
+	list = slices.Grow(list, n)
+	for range n {
+		c, _ := m.take() // the free ones and the used ones are within the budget together
+		list = append(list, c)
+	}
 	m.mu.Unlock()
-	return orFresh(c, ok)
+	for i := range list[before:] {
+		list[before+i] = orFresh(list[before+i], true)
+	}
+	return list
 }
 
 // buffer returns a buffer through which a body of n bytes, or an unknown number if
