@@ -29,7 +29,7 @@ func (b *Body) Arrive() (int64, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for !b.done {
-		b.pull(&l, chunkSize)
+		b.pull(&l, bufferSize)
 	}
 	return b.written, b.err
 }
@@ -106,8 +106,7 @@ func (b *Body) take(l *loan, most int) ([]byte, error) {
 	} else if b.empty++; err == nil && b.empty >= maxEmptyReads {
 		err = fmt.Errorf("receive body: %w", io.ErrNoProgress)
 	}
-	switch {
-	case err == nil, err == io.EOF: //nolint:errorlint // A wrapped EOF tells of a source that broke off.
+	if err == nil || err == io.EOF { //nolint:errorlint // A wrapped EOF tells of a source that broke off.
 		return dst[:n], err
 	}
 	return dst[:n], fmt.Errorf("receive body: %w", err)

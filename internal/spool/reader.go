@@ -108,7 +108,7 @@ func (r *reader) passOn(w io.Writer) (sent int64, err error) {
 	defer l.back(r.body)
 	for {
 		piece, err := r.next(&l)
-		if err == io.EOF {
+		if err == io.EOF { //nolint:errorlint // next returns it bare
 			return sent, nil
 		}
 		if err != nil {
@@ -128,7 +128,7 @@ func (r *reader) next(l *loan) ([]byte, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for r.err == nil && r.off == b.written && !b.done {
-		if got := b.pull(l, chunkSize); len(got) > 0 && r.err == nil {
+		if got := b.pull(l, bufferSize); len(got) > 0 && r.err == nil {
 			r.off += int64(len(got))
 			return got, nil
 		}

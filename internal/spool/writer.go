@@ -37,7 +37,7 @@ func (b *Body) Write(p []byte) (int, error) {
 	defer b.drop()
 	b.pause()
 	if err != nil {
-		_, err = b.finish(err)
+		err = b.finish(err)
 	}
 	return n, err
 }
@@ -47,7 +47,7 @@ func (b *Body) Write(p []byte) (int, error) {
 // arrived. Only the first end counts. A Finish that overtakes a running write cuts it
 // off, and the body then ends with an error in any case.
 func (b *Body) Finish(err error) {
-	_, _ = b.finish(err) // the caller knows the error
+	_ = b.finish(err) // the caller knows the error
 }
 
 // start lets a writer in and keeps the storage in place while it writes.
@@ -86,13 +86,12 @@ func (b *Body) pause() {
 	b.writing = false
 }
 
-// finish ends the body and returns its size and the error with which it ended,
-// which is an earlier one if there is one.
-func (b *Body) finish(err error) (int64, error) {
+// finish ends the body and returns the error with which it ended, which is an earlier one if there is one.
+func (b *Body) finish(err error) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.end(err)
-	return b.written, b.err
+	return b.err
 }
 
 // end is finish with the lock held.
@@ -228,9 +227,9 @@ func (b *Body) grow() bool {
 		}
 	case b.declared > 0:
 		// All at once: a body that finds no room on its way has to be moved to a file.
-		pieces = b.pool.memory.chunks(pieces, int((b.declared+chunkSize-1)/chunkSize))
+		pieces = b.pool.memory.take(pieces, int((b.declared+chunkSize-1)/chunkSize))
 	default:
-		pieces = b.pool.memory.chunks(pieces, 1)
+		pieces = b.pool.memory.take(pieces, 1)
 	}
 	if len(pieces) == before {
 		return false
