@@ -11,8 +11,9 @@ import (
 	"github.com/ocr-proxy/ocr-proxy/internal/spool"
 )
 
-// followFrom is the size in bytes from which on a body goes out while it comes in. A smaller one has arrived before that would save anything.
-const followFrom = 1 << 20
+// followFrom is the size in bytes from which on a body goes out while it comes in. A smaller one arrives in a piece or two: head and body then go
+// out in one write.
+const followFrom = 64<<10 + 1
 
 // errNotReceived ends a request whose body did not arrive, or could not be kept.
 var errNotReceived = errors.New("the request's body was not received")

@@ -121,7 +121,7 @@ func TestWhatMustHaveTheWholeBodyFirst(t *testing.T) {
 		target, header string
 		short          int
 	}{
-		{name: "small body", short: 2<<20 + 1},
+		{name: "small body", short: 3<<20 - 64<<10},
 		{name: "signature", change: func(s *setup) { s.account = func(a *Account) { a.Credential = signer } }},
 		{name: "token in the header", change: func(s *setup) {
 			s.account = func(a *Account) { a.Idempotency = Idempotency{Header: "Idempotency-Key"} }
