@@ -25,8 +25,8 @@ func (x *exchange) receive() *refusal {
 		return nil
 	}
 	x.uploads = time.Now()
-	_ = x.control.SetReadDeadline(x.deadline().Add(-x.policy.leastAttempt())) // a writer without a connection has nothing to bound
 	x.body = x.account.Bodies.Body(x.in.ContentLength)
+	_ = x.control.SetReadDeadline(x.lastArrival()) // a writer without a connection has nothing to bound
 	if err := x.body.Intake(x.in.Body); err == nil && x.mayFollow() {
 		x.follows = true
 		return nil
@@ -55,6 +55,9 @@ func (x *exchange) arrive() bool {
 	if x.stop == retry.Canceled || x.refused != nil {
 		return false
 	}
+	if x.follows {
+		_ = x.control.SetReadDeadline(x.lastArrival())
+	}
 	_, err := x.body.Arrive()
 	x.upload = x.body.Awaited()
 	x.step("upload", x.uploads)
@@ -68,6 +71,14 @@ func (x *exchange) arrive() bool {
 		x.outcome = ClientGone
 	}
 	return false
+}
+
+// lastArrival is until when a worker may go on sending. Time in which the provider took nothing is not held against it: a document that it would
+// have sent in time is kept.
+func (x *exchange) lastArrival() time.Time {
+	limit, now := x.deadline().Add(-x.policy.leastAttempt()), time.Now()
+	held := now.Sub(x.uploads) - x.body.Awaited()
+	return later(limit, sooner(limit.Add(held), now.Add(lingerTime)))
 }
 
 // notReceived is what a worker is told whose body was not received; nil: it has gone, and there is nobody to tell.

@@ -264,6 +264,23 @@ func TestAProviderThatTakesNothingWhileTheBodyArrives(t *testing.T) {
 	})
 }
 
+func TestAProviderThatTakesNothingUntilTheTimeIsOver(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s, document := followed()
+		s.policy.AttemptTimeout = time.Hour
+		l := newLab(t, s)
+		over := make(chan struct{})
+		l.upstream.early = func(http.ResponseWriter, *http.Request) bool { <-over; return true }
+		r := l.begin("/ocr", "", document).end()
+		close(over)
+		require.Equal(t, http.StatusGatewayTimeout, r.status, "the worker has done nothing wrong")
+		require.Equal(t, s.policy.Total, r.took)
+		require.Equal(t, 1, l.sink.count())
+		require.Equal(t, sum(document), sum(l.sink.bodies[0]))
+		l.quiet()
+	})
+}
+
 func TestABodyThatCannotBeKeptIsNotSentEither(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s, document := followed()
