@@ -42,6 +42,7 @@ type Credential struct {
 	apply   func(ctx context.Context, a Attempt) error
 	mend    func(ctx context.Context, r Refusal) bool // nil: nothing can be done
 	own     bool
+	signs   bool // it asks for the hash of the body
 	headers []string
 	refuses func(h http.Header) string
 }
@@ -67,6 +68,9 @@ func (c *Credential) Mend(ctx context.Context, r Refusal) bool {
 
 // Own reports whether the proxy holds the credential: false for the worker's own that is passed through, and for none.
 func (c *Credential) Own() bool { return c.own }
+
+// Signs reports whether applying the credential takes the whole body.
+func (c *Credential) Signs() bool { return c.signs }
 
 // PassesThrough reports whether the worker's credentials go upstream as they came.
 func (c *Credential) PassesThrough() bool { return c.apply == nil }

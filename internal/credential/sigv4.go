@@ -53,7 +53,7 @@ type sigV4 struct {
 }
 
 func (s *sigV4) credential(account string) *Credential {
-	return &Credential{account: account, own: true, apply: s.apply, mend: s.mend, refuses: refuseStreamingSignature}
+	return &Credential{account: account, own: true, signs: true, apply: s.apply, mend: s.mend, refuses: refuseStreamingSignature}
 }
 
 // apply signs the content type and the x-amz headers that describe the call, and nothing that a hop on the way may change.

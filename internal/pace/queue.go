@@ -369,6 +369,16 @@ func (q *Queue) Paced() bool {
 	return rate.PerSecond(q.settings.tuning()) > 0
 }
 
+// Free reports whether calls go through as they come, however long they take: no rate, no pause and no limit of calls in flight holds others back.
+func (q *Queue) Free() bool {
+	if q.Paced() || q.Remaining() > 0 {
+		return false
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.settings.MaxInFlight == 0
+}
+
 // Snapshot tells how the queue stands.
 func (q *Queue) Snapshot() Snapshot {
 	q.mu.Lock()

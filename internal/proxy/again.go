@@ -35,7 +35,7 @@ func (x *exchange) costly() bool {
 func (x *exchange) call() calls.Call {
 	p := x.listener.Provider
 	c := calls.Call{
-		Account: x.listener.Name, Credential: x.circuit.key + x.client, Operation: x.op.Name, Size: x.body.Size(),
+		Account: x.listener.Name, Credential: x.circuit.key + x.client, Operation: x.op.Name, Size: x.body.Expected(),
 		Print: func() (string, error) {
 			keys, err := x.identify()
 			print := keys.Fingerprint + x.wants()

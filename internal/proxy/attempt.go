@@ -26,7 +26,8 @@ type attempt struct {
 	n         int
 	at        string // the account that was asked; "": the listener's own
 	started   time.Time
-	duration  time.Duration // until the answer was judged, or ended where it streams
+	duration  time.Duration // until the answer was judged, or ended where it streams, without upload
+	upload    time.Duration // how long the worker's body was waited for meanwhile
 	status    int           // 0: no answer
 	verdict   classify.Verdict
 	ambiguous bool // the provider may have done the work although no good answer says so
@@ -49,6 +50,9 @@ func (x *exchange) try(out *http.Request, permit *permit, n int, before pause) {
 	if err == nil {
 		told, err = x.exchangeOnce(req, clock)
 	}
+	if x.follows && n == 1 && x.arrive() {
+		record.upload = x.upload
+	}
 	seen := classify.Attempt{Operation: x.op.Name, Err: err, Sent: clock.sent.Load()}
 	if told != nil {
 		seen.Status, seen.Header, seen.Body = told.resp.StatusCode, told.resp.Header, told.decoded
@@ -60,7 +64,7 @@ func (x *exchange) try(out *http.Request, permit *permit, n int, before pause) {
 		clock.stop()
 	}
 	record.err = err
-	if x.gone() && !x.finishes() {
+	if !x.arrive() || x.gone() && !x.finishes() {
 		record.verdict = hungUp()
 	} else {
 		record.verdict = x.gather(told, x.judge(seen, told))
@@ -70,7 +74,7 @@ func (x *exchange) try(out *http.Request, permit *permit, n int, before pause) {
 	if record.verdict.Class == classify.Throttle {
 		record.rate, _ = retry.Rate(seen.Header, time.Now())
 	}
-	record.duration = time.Since(record.started)
+	record.duration = time.Since(record.started) - record.upload
 	if record.mended = x.mend(record, seen, told); record.mended {
 		record.verdict.Aside = true // a token that ends is nobody's failure, however many requests learn of it at once
 	}
@@ -166,7 +170,7 @@ func (a *Account) result(v classify.Verdict) breaker.Result {
 // streamed settles an attempt whose answer went to the worker as it came: only its end tells whether it was one.
 func (x *exchange) streamed(i int, permit *permit, err error) {
 	record := &x.history[i]
-	record.duration = time.Since(record.started)
+	record.duration = time.Since(record.started) - record.upload
 	switch {
 	case err == nil:
 	case errors.Is(err, errAbandoned), x.gone():
@@ -205,12 +209,10 @@ func (x *exchange) open() (io.ReadCloser, int64) {
 	switch {
 	case x.replaced != nil:
 		return io.NopCloser(bytes.NewReader(x.replaced)), int64(len(x.replaced))
-	case x.body == nil:
-		return http.NoBody, 0
-	case x.body.Size() == 0:
+	case x.body == nil || x.body.Expected() == 0:
 		return http.NoBody, 0
 	}
-	return x.body.Open(), x.body.Size()
+	return x.body.Open(), x.body.Expected()
 }
 
 // size is the number of bytes that go out.
@@ -221,7 +223,7 @@ func (x *exchange) size() int64 {
 	case x.replaced != nil:
 		return int64(len(x.replaced))
 	case x.body != nil:
-		return x.body.Size()
+		return max(0, x.body.Expected())
 	}
 	return 0
 }

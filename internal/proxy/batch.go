@@ -140,7 +140,7 @@ func (t *answer) plain(limit int64) ([]byte, error) {
 
 // received is the body as the worker sent it, in one piece; nil when it is larger than limit bytes or cannot be read.
 func (x *exchange) received(limit int64) []byte {
-	if x.body == nil || x.body.Size() > limit {
+	if x.body == nil || x.body.Expected() > limit {
 		return nil
 	}
 	if text, ok := x.body.Bytes(); ok {

@@ -3,11 +3,13 @@ package proxy
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/http/httptrace"
 	"sync/atomic"
 	"time"
 
 	"github.com/ocr-proxy/ocr-proxy/internal/classify"
+	"github.com/ocr-proxy/ocr-proxy/internal/spool"
 )
 
 // clock bounds one attempt and notes whether its request left. Its context ends with a named cause, because the transport returns the cause
@@ -24,8 +26,10 @@ type clock struct {
 	until time.Time     // end of the whole request
 	short bool          // so little of the request's time was left that running out of it says nothing about the provider
 
-	byTotal atomic.Bool // the request's time runs out first
-	sent    atomic.Bool
+	arriving *spool.Body   // that the attempt follows; nil: it has the whole body
+	credited time.Duration // for what the worker was waited for
+	byTotal  atomic.Bool   // the request's time runs out first
+	sent     atomic.Bool
 }
 
 // startClock gives an attempt its own time, or what is left of the request's if that is less.
@@ -45,15 +49,30 @@ func (x *exchange) startClock() *clock {
 	c.trace.WroteHeaders = func() { c.sent.Store(true) }
 	c.bare = ctx
 	c.ctx, c.cancel = httptrace.WithClientTrace(ctx, &c.trace), cancel
-	c.timer = time.AfterFunc(d, c.expire)
+	if !x.follows || x.arrived {
+		c.timer = time.AfterFunc(d, c.expire)
+		return c
+	}
+	c.arriving = x.body
+	c.timer = time.AfterFunc(math.MaxInt64, c.expire) // it sets itself again, and must know itself for that
+	c.timer.Reset(d)
 	return c
 }
 
 // finishes reports whether an attempt goes on although its worker hangs up.
 func (x *exchange) finishes() bool { return x.flight != nil || x.paid }
 
-// expire ends the attempt because its time is over.
+// expire ends the attempt because its time is over. What went into waiting for the worker is not the provider's.
 func (c *clock) expire() {
+	if c.arriving != nil && !c.byTotal.Load() {
+		if more := c.arriving.Awaited() - c.credited; more > 0 {
+			c.credited += more
+			left := time.Until(c.until)
+			c.byTotal.Store(left < more)
+			c.timer.Reset(min(left, more))
+			return
+		}
+	}
 	cause := &classify.TimeoutError{What: "attempt timeout", After: c.own}
 	if c.byTotal.Load() {
 		cause = &classify.TimeoutError{What: "total budget", After: c.total}

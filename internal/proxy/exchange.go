@@ -47,7 +47,11 @@ type exchange struct {
 	token    string        // the token that was put in, or that the worker put into the header for it
 	given    string        // the worker's own token in the body of a job start
 	tokened  bool          // the call carries a token, the worker's or ours
-	upload   time.Duration // how long the worker took to send the body
+	uploads  time.Time     // since when the body is coming
+	upload   time.Duration // how long the worker was waited for while it sent the body
+	follows  bool          // the first attempt may send the body while it arrives
+	arrived  bool          // the whole body is there
+	refused  *refusal      // why the body was not received; nil: it was, or is still coming, or the worker has gone
 	batch    *batch        // of a call about several items, some of which were asked for again; nil: none were
 	keysOnce sync.Once     // keys are computed once, also for other requests that ask whether they are the same
 	keys     fingerprint.Keys
@@ -120,10 +124,17 @@ func (x *exchange) RoundTrip(out *http.Request) (*http.Response, error) {
 		resp = x.recallJob(out)
 	}
 	if resp != nil {
+		if !x.arrive() {
+			return nil, errNotReceived
+		}
 		return x.deliver(resp), nil
 	}
 	if x.stop = stop; stop == retry.Continue {
 		x.stop = x.repair(out, x.travel(out))
+	}
+	if !x.arrive() {
+		x.land(nil)
+		return nil, errNotReceived
 	}
 	x.journal()
 	if x.stop == retry.Canceled || x.gone() {
@@ -158,7 +169,7 @@ func (x *exchange) run(out *http.Request) retry.Stop {
 		}
 		x.try(out, permit, n, before)
 		before.end()
-		if x.interrupted() == retry.Canceled {
+		if !x.arrive() || x.interrupted() == retry.Canceled {
 			return retry.Canceled
 		}
 		before, stop = x.next(n, x.history[n-1].verdict)

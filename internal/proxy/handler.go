@@ -1,14 +1,11 @@
 package proxy
 
 import (
-	"errors"
 	"net/http"
 	"net/http/httputil"
-	"os"
 	"time"
 
 	"github.com/ocr-proxy/ocr-proxy/internal/retry"
-	"github.com/ocr-proxy/ocr-proxy/internal/spool"
 )
 
 // ServeHTTP takes one call of a worker's from its head to its last byte. Every way out, a panic that aborts the connection included, passes
@@ -79,10 +76,13 @@ func (x *exchange) serve(w http.ResponseWriter) {
 		Rewrite:      x.rewrite,
 		Transport:    x,
 		BufferPool:   a.CopyBuffers,
-		ErrorHandler: abort,
+		ErrorHandler: x.failed,
 		ErrorLog:     a.ErrorLog,
 	}
 	proxy.ServeHTTP(w, r)
+	if x.refused != nil {
+		return
+	}
 	if r.ProtoMajor > 1 && x.outcome.good() && x.control.Flush() != nil {
 		abort(w, r, nil) // over HTTP/2 the last piece leaves only when the worker has room for it
 	}
@@ -95,45 +95,13 @@ func (x *exchange) serve(w http.ResponseWriter) {
 	x.heal()
 }
 
+// failed ends a request without an answer: its body did not arrive, or there is nobody left to answer.
+func (x *exchange) failed(w http.ResponseWriter, r *http.Request, err error) {
+	if x.refused == nil {
+		abort(w, r, err)
+	}
+	x.refuse(w, *x.refused)
+}
+
 // abort ends the worker's connection. It is called when there is nobody left to answer.
 func abort(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) }
-
-// receive takes the whole body before the first attempt: the worker is near, and an attempt that has begun cannot then fail because of it.
-// A worker that stalls is not waited for longer than its request may take.
-func (x *exchange) receive() *refusal {
-	if x.in.ContentLength == 0 {
-		return nil
-	}
-	began := time.Now()
-	_ = x.control.SetReadDeadline(x.deadline().Add(-x.policy.leastAttempt())) // a writer without a connection has nothing to bound
-	x.body = x.account.Bodies.Body(x.in.ContentLength)
-	_, err := x.body.ReadFrom(x.in.Body)
-	x.upload = time.Since(began)
-	x.step("upload", began)
-	if err == nil {
-		_ = x.control.SetReadDeadline(time.Time{})
-		return nil
-	}
-	// The deadline stays: the server reads on after a refusal, and a worker that stalls must not hold it.
-	x.err = err
-	var (
-		tooLarge *spool.TooLargeError
-		disk     *spool.WriteError
-	)
-	switch {
-	case errors.As(err, &tooLarge):
-		return &refusal{status: http.StatusRequestEntityTooLarge, reason: "body_too_large", message: tooLarge.Error()}
-	case errors.As(err, &disk):
-		return &refusal{
-			status: http.StatusServiceUnavailable, reason: "body_not_stored", retry: time.Second,
-			message: "the proxy has no room to buffer this body; its log says why",
-		}
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return &refusal{
-			status: http.StatusRequestTimeout, reason: "body_timeout",
-			message: "the body did not arrive within the time that the request may take",
-		}
-	}
-	x.stop, x.outcome = retry.Canceled, ClientGone
-	return nil
-}

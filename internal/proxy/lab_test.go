@@ -79,7 +79,9 @@ func (s setup) build(t testing.TB, upstream *url.URL, transport http.RoundTrippe
 	kind, err := provider.Find(s.kind)
 	require.NoError(t, err)
 	registry := prometheus.NewPedanticRegistry()
-	s.bodies.Dir = t.TempDir()
+	if s.bodies.Dir == "" {
+		s.bodies.Dir = t.TempDir()
+	}
 	bodies, err := spool.New(s.bodies, registry)
 	require.NoError(t, err)
 	core, logs := observer.New(zapcore.DebugLevel)

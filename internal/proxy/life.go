@@ -23,7 +23,11 @@ func (x *exchange) earned() bool {
 
 // sleep waits for d or until wake is closed. It ends early, with the reason, when nobody is left to wait for or the proxy is ending.
 func (x *exchange) sleep(d time.Duration, wake <-chan struct{}) retry.Stop {
-	timer := time.NewTimer(d)
+	began := time.Now()
+	if !x.arrive() { // whoever has to wait can as well receive meanwhile
+		return retry.Canceled
+	}
+	timer := time.NewTimer(d - time.Since(began))
 	defer timer.Stop()
 	select {
 	case <-timer.C:

@@ -48,6 +48,8 @@ type seen struct {
 type scripted struct {
 	t       *testing.T
 	network *memnet.Network
+	// early sees a request before its body has come, and reports whether it has answered it. Nil: everything waits for the body.
+	early func(w http.ResponseWriter, r *http.Request) bool
 
 	mu    sync.Mutex
 	steps []step
@@ -109,6 +111,9 @@ func (s *scripted) dial(ctx context.Context, network, address string) (net.Conn,
 }
 
 func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s.early != nil && s.early(w, r) {
+		return
+	}
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return // the proxy gave up while it sent

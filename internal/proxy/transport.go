@@ -53,7 +53,7 @@ type upstreamConn struct {
 	buffers *Buffers
 }
 
-// inMemory is a body that lies in memory and can be sent from there.
+// inMemory is a body of known length that can be sent from where it lies, or from where it is read to while it arrives.
 type inMemory interface {
 	io.WriterTo
 	Len() (int64, bool)

@@ -5,7 +5,9 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
+	"os"
 	"sync"
+	"time"
 )
 
 // Body is a sequence of bytes that one writer fills and any number of readers read.
@@ -17,19 +19,23 @@ type Body struct {
 	probe    [1]byte // where the writer looks for a byte beyond the end
 
 	mu       sync.Mutex
-	more     sync.Cond // the writer got on, the body ended, or a reader was closed
-	pieces   [][]byte  // in memory: one slice of the body's own size, or chunks
-	first    [1][]byte // saves an allocation for the usual single piece
-	own      bool      // pieces is one slice that is never reused
-	lent     bool      // Bytes has given a chunk away
-	file     spillFile // in a file, if not zero
-	spilled  bool      // it is or was in a file
-	written  int64     // what readers may read; grows until done
-	writing  bool      // a write runs
-	done     bool      // no more bytes come
-	err      error     // why it ended early
-	refs     int       // owner, open readers and a running write; at 0 the storage goes back
-	released bool      // the owner has let go
+	more     sync.Cond  // the writer got on, the body ended, or a reader was closed
+	pieces   [][]byte   // in memory: one slice of the body's own size, or chunks
+	first    [1][]byte  // saves an allocation for the usual single piece
+	own      bool       // pieces is one slice that is never reused
+	lent     bool       // somebody may look at the storage after everybody has let go
+	file     *spillFile // in a file, if not nil
+	spilled  bool       // it is or was in a file
+	written  int64      // what readers may read; grows until done
+	writing  bool       // a write runs
+	source   io.Reader  // from which bytes come; nil: none, or it is at its end. Only the running write reads it
+	reading  time.Time  // since when the source is being waited for; zero: it is not
+	awaited  time.Duration
+	empty    int   // reads in a row that brought nothing; only the writer knows
+	done     bool  // no more bytes come
+	err      error // why it ended early
+	refs     int   // owner, open readers and a running write; at 0 the storage goes back
+	released bool  // the owner has let go
 
 	sumMu  sync.Mutex // held while hashing: who else wants the hash waits for it
 	summed bool
@@ -66,7 +72,7 @@ func (b *Body) Spilled() bool {
 func (b *Body) Bytes() ([]byte, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.whole() || b.released || b.file.File != nil || len(b.pieces) > 1 {
+	if !b.whole() || b.released || b.file != nil || len(b.pieces) > 1 {
 		return nil, false
 	}
 	b.lent = true
@@ -98,20 +104,35 @@ func (b *Body) Open() io.ReadCloser {
 		b.mu.Unlock()
 		return &reader{body: b, err: ErrReleased}
 	}
-	if b.whole() && (b.own || b.written == 0) && b.file.File == nil {
+	if b.whole() && (b.own || b.written == 0) && b.file == nil {
 		defer b.mu.Unlock()
 		return io.NopCloser(bytes.NewReader(b.piece()))
 	}
 	b.refs++
-	inFile := b.whole() && b.file.File != nil && b.pool.canReopen
+	inFile := b.whole() && b.file != nil && b.pool.canReopen
 	b.mu.Unlock()
 	if inFile { // the reference keeps b.file as it is
-		if f, err := reopen(b.file.File); err == nil {
+		if f, err := b.reopen(); err == nil {
 			b.drop()
 			return f
 		}
 	}
 	return &reader{body: b}
+}
+
+// reopen returns a descriptor for the kernel to send from. What it sends it may still be sending when everybody has let go, so that the file is
+// never written again.
+func (b *Body) reopen() (*os.File, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.lent = true
+	if b.file.length > b.written { // another body's bytes are behind it
+		if err := b.file.Truncate(b.written); err != nil {
+			return nil, err
+		}
+		b.file.length = b.written
+	}
+	return reopen(b.file.File)
 }
 
 // Sum256 returns the SHA-256 of the body, which is computed on the first call. It
@@ -130,7 +151,7 @@ func (b *Body) Sum256() ([sha256.Size]byte, error) {
 
 	// Complete and held: nothing moves any more, so no lock is needed.
 	hash := sha256.New()
-	if b.file.File != nil {
+	if b.file != nil {
 		buf := b.pool.memory.buffer(b.written)
 		defer b.pool.memory.giveBuffer(buf)
 		n, err := io.CopyBuffer(hash, io.NewSectionReader(b.file, 0, b.written), buf)
@@ -191,19 +212,22 @@ func (b *Body) Release() {
 // drop gives a reference back; the last one returns the storage.
 func (b *Body) drop() {
 	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.unref()
+}
+
+// unref is drop with the lock held.
+func (b *Body) unref() {
 	b.refs--
 	if b.refs > 0 {
-		b.mu.Unlock()
 		return
 	}
 	pieces, file := b.pieces, b.file
-	b.pieces, b.file = nil, spillFile{}
-	b.mu.Unlock()
-
+	b.pieces, b.file = nil, nil
 	b.pool.memory.give(pieces, !b.own && !b.lent)
 	clear(pieces)
-	if file.File != nil {
+	if file != nil {
 		b.pool.spilled.Add(-b.written)
-		_ = file.discard() // nothing is left to lose, and nobody to tell
+		b.pool.files.give(file, !b.lent)
 	}
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // fullDisk makes files that take nothing.
-func fullDisk(dir string) (spillFile, error) {
+func fullDisk(dir string) (*spillFile, error) {
 	f, err := createSpillFile(dir)
 	if err == nil {
 		err = f.Close() // every write fails from here on
@@ -23,7 +23,7 @@ func fullDisk(dir string) (spillFile, error) {
 func TestFullDiskIsAWriteError(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		p, data := newPool(t, roomy()), noise(2*mib)
-		p.create = fullDisk
+		p.files.create = fullDisk
 		b := p.Body(declared(data, known))
 		follower := b.Open()
 		n, err := b.ReadFrom(bytes.NewReader(data))
@@ -99,9 +99,9 @@ func TestFileCutByOthersDoesNotLookComplete(t *testing.T) {
 
 func TestFileThatKeepsItsNameIsRemovedInTheEnd(t *testing.T) {
 	p := newPool(t, roomy())
-	p.create = func(dir string) (spillFile, error) { // as on Windows
+	p.files.create = func(dir string) (*spillFile, error) { // as on Windows
 		f, err := os.CreateTemp(dir, "body-*")
-		return spillFile{File: f, named: true}, err
+		return &spillFile{File: f, named: true}, err
 	}
 	b := filled(t, p, noise(2*mib), true)
 	files, err := os.ReadDir(p.limits.Dir)

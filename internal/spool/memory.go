@@ -1,27 +1,32 @@
 package spool
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
 const (
 	ownSliceMax = 64 << 10  // a body of up to so many bytes is one slice of its own size
-	chunkSize   = 128 << 10 // larger ones are lists of chunks; also the size of a copy buffer
-	spareBuffer = 8 << 10   // the copy buffer of a body that finds no chunk for it
+	chunkSize   = 128 << 10 // larger ones are lists of chunks
+	bufferSize  = 256 << 10 // of the copy buffer of a body in a file: each piece costs two or three system calls
+	spareBuffer = 8 << 10   // the copy buffer of a body that finds no better one
 )
 
-// memory is the budget of a pool and its list of chunks for reuse. Unlike a
-// sync.Pool the list survives garbage collections, which a small heap has often.
+// memory is the budget of a pool and what of it waits for reuse. Unlike a sync.Pool its lists survive garbage collections, which a small heap has
+// often.
 type memory struct {
 	total      int64
-	maxBuffers int // of chunkSize: slow uploads must not take all memory from small bodies
+	maxBuffers int // of bufferSize: a quarter of the budget, so that slow uploads to files leave memory to small bodies
 
 	mu      sync.Mutex
 	used    int64 // bytes handed out
-	buffers int   // chunks handed out as copy buffers
-	free    [][]byte
+	buffers int   // handed out, of bufferSize
+	chunks  [][]byte
+	copies  [][]byte // of bufferSize
 }
 
 func newMemory(total int64) *memory {
-	return &memory{total: total, maxBuffers: max(1, int(total/4/chunkSize))}
+	return &memory{total: total, maxBuffers: int(total / 4 / bufferSize)}
 }
 
 func (m *memory) inUse() int64 {
@@ -30,8 +35,7 @@ func (m *memory) inUse() int64 {
 	return m.used
 }
 
-// slice returns fresh memory of n bytes that is never reused, or nil if the budget
-// has no room.
+// slice returns fresh memory of n bytes that is never reused, or nil if the budget has no room.
 func (m *memory) slice(n int64) []byte {
 	m.mu.Lock()
 	ok := m.used+n <= m.total
@@ -46,58 +50,66 @@ func (m *memory) slice(n int64) []byte {
 	return make([]byte, n)
 }
 
-// chunk returns chunkSize bytes with old content, or nil if the budget has no room.
-func (m *memory) chunk() []byte {
+// take appends n chunks with old content to a list, or none if the budget has no room for all of them beside the copy buffers: without those,
+// the bodies that do not fit would be slow.
+func (m *memory) take(list [][]byte, n int) [][]byte {
+	before := len(list)
 	m.mu.Lock()
-	c, ok := m.take()
-	m.mu.Unlock()
-	return orFresh(c, ok)
-}
-
-// buffer returns a buffer through which a body of n bytes, or an unknown number if
-// negative, is copied to or from a file. It never fails: see Pool.
-func (m *memory) buffer(n int64) []byte {
-	spare := int64(spareBuffer)
-	if n >= 0 {
-		spare = min(n, spare)
+	if m.used+int64(n)*chunkSize > m.total-int64(m.maxBuffers-m.buffers)*bufferSize {
+		m.mu.Unlock()
+		return list
 	}
-	m.mu.Lock()
-	var c []byte
-	ok := false
-	if spare == spareBuffer && m.buffers < m.maxBuffers {
-		if c, ok = m.take(); ok {
-			m.buffers++
+	list = slices.Grow(list, n)
+	for range n {
+		list = append(list, pop(&m.chunks))
+	}
+	m.used += int64(n) * chunkSize
+	m.trim()
+	m.mu.Unlock()
+	for i, c := range list[before:] {
+		if c == nil { // outside the lock: new pages are slow
+			list[before+i] = make([]byte, chunkSize)
 		}
 	}
-	if !ok {
-		m.used += spare
-		m.trim()
+	return list
+}
+
+// buffer returns a buffer through which a body of n bytes, or an unknown number if negative, is copied to or from a file. It never fails: see
+// Pool.
+func (m *memory) buffer(n int64) []byte {
+	size := int64(bufferSize)
+	if n >= 0 && n < spareBuffer {
+		size = n
 	}
+	m.mu.Lock()
+	var b []byte
+	if size == bufferSize {
+		if m.buffers < m.maxBuffers && m.used+size <= m.total {
+			m.buffers++
+			b = pop(&m.copies)
+		} else {
+			size = spareBuffer
+		}
+	}
+	m.used += size
+	m.trim()
 	m.mu.Unlock()
-	if !ok {
-		return make([]byte, spare)
+	if b == nil {
+		b = make([]byte, size)
 	}
-	return orFresh(c, ok)
+	return b
 }
 
-// take returns a chunk of the list, or nil and true for the right to make one.
-func (m *memory) take() (c []byte, ok bool) {
-	if last := len(m.free) - 1; last >= 0 {
-		c, m.free[last] = m.free[last], nil
-		m.free = m.free[:last]
-	} else if m.used+chunkSize > m.total {
-		return nil, false
+// pop takes the last one from a list; nil: it is empty.
+func pop(list *[][]byte) []byte {
+	last := len(*list) - 1
+	if last < 0 {
+		return nil
 	}
-	m.used += chunkSize
-	return c, true
-}
-
-// orFresh makes the chunk that take allowed, outside the lock: new pages are slow.
-func orFresh(c []byte, ok bool) []byte {
-	if ok && c == nil {
-		return make([]byte, chunkSize)
-	}
-	return c
+	b := (*list)[last]
+	(*list)[last] = nil
+	*list = (*list)[:last]
+	return b
 }
 
 // giveBuffer takes back what buffer returned; nil is ignored.
@@ -107,14 +119,15 @@ func (m *memory) giveBuffer(b []byte) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if cap(b) == chunkSize {
+	m.used -= int64(cap(b))
+	if cap(b) == bufferSize {
 		m.buffers--
+		m.copies = append(m.copies, b)
+		m.trim()
 	}
-	m.put(b, true)
 }
 
-// give takes back the memory of a body. Without recycle it is left to the garbage
-// collector, because somebody may still look at it.
+// give takes back the memory of a body. Without recycle it is left to the garbage collector, because somebody may still look at it.
 func (m *memory) give(pieces [][]byte, recycle bool) {
 	if len(pieces) == 0 {
 		return
@@ -126,8 +139,7 @@ func (m *memory) give(pieces [][]byte, recycle bool) {
 	}
 }
 
-// exchange takes back a chunk for a slice of n bytes, n at most chunkSize, that the
-// caller has made already.
+// exchange takes back a chunk for a slice of n bytes, n at most chunkSize, that the caller has made already.
 func (m *memory) exchange(chunk []byte, n int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -138,16 +150,23 @@ func (m *memory) exchange(chunk []byte, n int64) {
 func (m *memory) put(b []byte, recycle bool) {
 	m.used -= int64(cap(b))
 	if recycle && cap(b) == chunkSize {
-		m.free = append(m.free, b[:chunkSize])
+		m.chunks = append(m.chunks, b[:chunkSize])
 		m.trim()
 	}
 }
 
-// trim drops chunks that wait for reuse until they and what is handed out fit in
-// the budget.
+// trim drops what waits for reuse until that and what is handed out fit in the budget.
 func (m *memory) trim() {
-	for last := len(m.free) - 1; last >= 0 && m.used+int64(len(m.free))*chunkSize > m.total; last-- {
-		m.free[last] = nil
-		m.free = m.free[:last]
+	over := m.used + m.waiting() - m.total
+	for ; over > 0 && len(m.chunks) > 0; over -= chunkSize {
+		pop(&m.chunks)
 	}
+	for ; over > 0 && len(m.copies) > 0; over -= bufferSize {
+		pop(&m.copies)
+	}
+}
+
+// waiting is the size of what waits for reuse, in bytes.
+func (m *memory) waiting() int64 {
+	return int64(len(m.chunks))*chunkSize + int64(len(m.copies))*bufferSize
 }

@@ -24,7 +24,7 @@ func TestBodiesBeyondTheTotalGoToFiles(t *testing.T) {
 						b := filled(t, p, data, known)
 						bodies = append(bodies, b)
 						require.LessOrEqual(t, p.memory.inUse(), total)
-						require.LessOrEqual(t, p.memory.inUse()+int64(len(p.memory.free))*chunkSize, total)
+						require.LessOrEqual(t, p.memory.inUse()+p.memory.waiting(), total)
 					}
 					for i, b := range bodies {
 						require.True(t, bytes.Equal(data, drain(t, b)), "body %d", i)
@@ -61,7 +61,7 @@ func TestMemoryIsBoundedWhileUploadsHang(t *testing.T) {
 		}
 		synctest.Wait()
 		require.LessOrEqual(t, p.memory.inUse(), int64(total+uploads*spareBuffer))
-		require.Equal(t, int64(total/chunkSize), (p.memory.inUse()-p.spilled.Load()/9000*spareBuffer)/chunkSize,
+		require.Equal(t, int64(total/chunkSize), (p.memory.inUse()-(p.spilled.Load()/9000-int64(p.memory.buffers))*spareBuffer)/chunkSize,
 			"all but the hanging uploads' small buffers is the budget")
 		small := p.Body(100)
 		_, err := small.ReadFrom(bytes.NewReader(data[:100]))
@@ -107,9 +107,9 @@ func TestChunksThatWaitMakeRoomForSlices(t *testing.T) {
 	l.MemoryTotal = 4 * chunkSize
 	p := newPool(t, l)
 	filled(t, p, noise(4*chunkSize), true).Release()
-	require.Len(t, p.memory.free, 4)
+	require.Len(t, p.memory.chunks, 4)
 	b := filled(t, p, noise(100), true)
 	require.False(t, b.Spilled())
-	require.Len(t, p.memory.free, 3)
+	require.Len(t, p.memory.chunks, 3)
 	b.Release()
 }

@@ -39,8 +39,8 @@ type Pool struct {
 	maxBytes  atomic.Int64 // of limits, unless it was changed since
 	memory    *memory
 	spilled   atomic.Int64
+	files     files
 	canReopen bool
-	create    func(dir string) (spillFile, error) // replaced by tests that need a bad disk
 }
 
 // New returns a pool after it has proved that files can be made in l.Dir, and
@@ -55,7 +55,7 @@ func New(l Limits, reg prometheus.Registerer) (*Pool, error) {
 	if l.Dir == "" {
 		l.Dir = os.TempDir()
 	}
-	p := &Pool{limits: l, memory: newMemory(l.MemoryTotal), create: createSpillFile}
+	p := &Pool{limits: l, memory: newMemory(l.MemoryTotal), files: files{dir: l.Dir, create: createSpillFile}}
 	p.maxBytes.Store(l.MaxBytes)
 	if err := p.proveDir(); err != nil {
 		return nil, fmt.Errorf("body folder %s cannot be used, make it writable or choose another one: %w", l.Dir, err)
@@ -85,7 +85,7 @@ func New(l Limits, reg prometheus.Registerer) (*Pool, error) {
 // proveDir writes one file and finds out on the way whether a second descriptor
 // of it can be had.
 func (p *Pool) proveDir() error {
-	f, err := p.create(p.limits.Dir)
+	f, err := p.files.create(p.limits.Dir)
 	if err != nil {
 		return err
 	}

@@ -21,8 +21,13 @@ func (r *reader) Read(p []byte) (int, error) {
 	}
 	b := r.body
 	b.mu.Lock()
-	for r.err == nil && r.off == b.written && !b.done {
-		b.more.Wait()
+	for l := (loan{buf: p, own: true}); r.err == nil && r.off == b.written && !b.done; {
+		got := b.pull(&l, len(p))
+		if len(got) > 0 && r.err == nil { // nobody else wrote meanwhile: these are the next ones
+			defer b.mu.Unlock()
+			r.off += int64(len(got))
+			return copy(p, got), nil
+		}
 	}
 	switch {
 	case r.err != nil:
@@ -34,7 +39,7 @@ func (r *reader) Read(p []byte) (int, error) {
 			return 0, b.err
 		}
 		return 0, io.EOF
-	case b.file.File == nil:
+	case b.file == nil:
 		defer b.mu.Unlock()
 		n := b.copyAt(p, r.off)
 		r.off += int64(n)
@@ -58,20 +63,34 @@ func (r *reader) Read(p []byte) (int, error) {
 	return 0, fmt.Errorf("read spilled body: %w", err)
 }
 
-// Len returns how many bytes are left to read; false while it is not known, or when they do not lie in memory.
+// Len returns how many bytes are left to read; false while it is not known, and when WriteTo would be no better than Read.
 func (r *reader) Len() (int64, bool) {
 	b := r.body
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.written - r.off, r.err == nil && b.whole() && b.file.File == nil
+	switch {
+	case r.err != nil:
+		return 0, false
+	case b.passesOn():
+		return b.declared - r.off, true
+	}
+	return b.written - r.off, b.whole() && b.file == nil
 }
 
+// passesOn reports whether what is read from the source can be given on from where it lies, because no piece of memory of this body moves. The
+// lock is held.
+func (b *Body) passesOn() bool { return b.source != nil && !b.done && b.declared > ownSliceMax }
+
 // WriteTo writes the rest of a complete body that lies in memory without copying it, all pieces in one system call where w is a connection.
-// Any other body it copies.
+// A large body that still arrives it writes piece by piece as they come, each from where it was read to. Any other body it copies.
 func (r *reader) WriteTo(w io.Writer) (int64, error) {
 	b := r.body
 	b.mu.Lock()
-	if r.err != nil || !b.whole() || b.file.File != nil {
+	if r.err == nil && b.passesOn() {
+		b.mu.Unlock()
+		return r.passOn(w)
+	}
+	if r.err != nil || !b.whole() || b.file != nil {
 		b.mu.Unlock()
 		return io.Copy(w, struct{ io.Reader }{r})
 	}
@@ -81,6 +100,56 @@ func (r *reader) WriteTo(w io.Writer) (int64, error) {
 	b.mu.Unlock()
 	defer b.drop()
 	return pieces.WriteTo(w)
+}
+
+// passOn is WriteTo for a body that arrives.
+func (r *reader) passOn(w io.Writer) (sent int64, err error) {
+	var l loan
+	defer l.back(r.body)
+	for {
+		piece, err := r.next(&l)
+		if err == io.EOF { //nolint:errorlint // next returns it bare
+			return sent, nil
+		}
+		if err != nil {
+			return sent, err
+		}
+		n, err := w.Write(piece)
+		sent += int64(n)
+		if err != nil {
+			return sent, err
+		}
+	}
+}
+
+// next returns the next bytes: where they lie in memory, or in the loan's buffer. It waits for them, and returns io.EOF after the last one.
+func (r *reader) next(l *loan) ([]byte, error) {
+	b := r.body
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for r.err == nil && r.off == b.written && !b.done {
+		if got := b.pull(l, bufferSize); len(got) > 0 && r.err == nil {
+			r.off += int64(len(got))
+			return got, nil
+		}
+	}
+	switch {
+	case r.err != nil:
+		return nil, r.err
+	case r.off < b.written && b.file == nil:
+		piece := b.pieces[r.off/chunkSize][r.off%chunkSize:]
+		piece = piece[:min(int64(len(piece)), b.written-r.off)]
+		r.off += int64(len(piece))
+		return piece, nil
+	case r.off < b.written:
+		b.mu.Unlock()
+		n, err := r.Read(l.buffer(b))
+		b.mu.Lock()
+		return l.buf[:n], err
+	case b.err != nil:
+		return nil, b.err
+	}
+	return nil, io.EOF
 }
 
 // rest lists what lies in memory from off on. The lock is held and the body is complete.
@@ -150,7 +219,7 @@ func (b *Body) ReadAt(p []byte, off int64) (int, error) {
 	p = p[:min(int64(len(p)), b.written-off)]
 	var n int
 	var err error
-	if b.file.File == nil {
+	if b.file == nil {
 		n = b.copyAt(p, off)
 		b.mu.Unlock()
 	} else {

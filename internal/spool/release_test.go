@@ -56,11 +56,11 @@ func TestChunksAreNotReusedUnderAReader(t *testing.T) {
 func TestChunksAreReused(t *testing.T) {
 	p := newPool(t, roomy())
 	filled(t, p, noise(5*chunkSize), true).Release()
-	require.Len(t, p.memory.free, 5)
+	require.Len(t, p.memory.chunks, 5)
 	b := filled(t, p, noise(4*chunkSize), true)
-	require.Len(t, p.memory.free, 1)
+	require.Len(t, p.memory.chunks, 1)
 	b.Release()
-	require.Len(t, p.memory.free, 5)
+	require.Len(t, p.memory.chunks, 5)
 }
 
 func TestBytesStayValidAfterRelease(t *testing.T) {

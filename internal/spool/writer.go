@@ -20,13 +20,10 @@ const maxEmptyReads = 100
 //
 // Readers see the same error after the bytes that arrived.
 func (b *Body) ReadFrom(r io.Reader) (int64, error) {
-	if err := b.start(); err != nil {
+	if err := b.Intake(r); err != nil {
 		return 0, err
 	}
-	err := b.fill(r)
-	defer b.drop()
-	b.pause()
-	return b.finish(err)
+	return b.Arrive()
 }
 
 // Write appends to the body, for a writer that has the bytes in pieces. It returns
@@ -40,7 +37,7 @@ func (b *Body) Write(p []byte) (int, error) {
 	defer b.drop()
 	b.pause()
 	if err != nil {
-		_, err = b.finish(err)
+		err = b.finish(err)
 	}
 	return n, err
 }
@@ -50,29 +47,35 @@ func (b *Body) Write(p []byte) (int, error) {
 // arrived. Only the first end counts. A Finish that overtakes a running write cuts it
 // off, and the body then ends with an error in any case.
 func (b *Body) Finish(err error) {
-	_, _ = b.finish(err) // the caller knows the error
+	_ = b.finish(err) // the caller knows the error
 }
 
 // start lets a writer in and keeps the storage in place while it writes.
 func (b *Body) start() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.done {
-		if b.err != nil {
-			return b.err
-		}
-		return ErrFinished
-	}
-	if b.declared > b.limit {
-		b.done, b.err = true, &TooLargeError{Limit: b.limit, Size: b.declared}
-		b.more.Broadcast()
-		return b.err
-	}
-	if b.writing {
-		return errSecondWriter
+	if err := b.mayWrite(); err != nil {
+		return err
 	}
 	b.writing = true
 	b.refs++
+	return nil
+}
+
+// mayWrite says why nobody may begin to write; nil: one may. The lock is held.
+func (b *Body) mayWrite() error {
+	switch {
+	case b.done && b.err == nil:
+		return ErrFinished
+	case b.done:
+		return b.err
+	case b.declared > b.limit:
+		b.done, b.err = true, &TooLargeError{Limit: b.limit, Size: b.declared}
+		b.more.Broadcast()
+		return b.err
+	case b.writing || b.source != nil:
+		return errSecondWriter
+	}
 	return nil
 }
 
@@ -83,13 +86,18 @@ func (b *Body) pause() {
 	b.writing = false
 }
 
-// finish ends the body and returns its size and the error with which it ended,
-// which is an earlier one if there is one.
-func (b *Body) finish(err error) (int64, error) {
+// finish ends the body and returns the error with which it ended, which is an earlier one if there is one.
+func (b *Body) finish(err error) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.end(err)
+	return b.err
+}
+
+// end is finish with the lock held.
+func (b *Body) end(err error) {
 	if b.done {
-		return b.written, b.err
+		return
 	}
 	if err == io.EOF { //nolint:errorlint // A wrapped EOF tells of a source that broke off.
 		err = nil
@@ -97,7 +105,7 @@ func (b *Body) finish(err error) (int64, error) {
 	if err == nil && b.written < b.declared {
 		err = fmt.Errorf("body ended after %d of %d bytes: %w", b.written, b.declared, io.ErrUnexpectedEOF)
 	}
-	if err == nil && b.writing {
+	if err == nil && (b.writing || b.source != nil) {
 		err = ErrUnfinished // bytes are still on their way in
 	}
 	b.done, b.err = true, err
@@ -105,7 +113,6 @@ func (b *Body) finish(err error) (int64, error) {
 		b.settle()
 	}
 	b.more.Broadcast()
-	return b.written, b.err
 }
 
 // settle gives back what the finished body does not need: a last chunk without a byte
@@ -127,40 +134,6 @@ func (b *Body) settle() {
 	b.pool.memory.exchange(chunk, b.written)
 }
 
-// fill reads r to its end. Bytes that stay in memory are read into their final
-// place; others go through a buffer.
-func (b *Body) fill(r io.Reader) error {
-	var buf []byte
-	defer func() { b.pool.memory.giveBuffer(buf) }()
-	for empty := 0; empty < maxEmptyReads; empty++ {
-		dst := b.room()
-		inPlace := len(dst) > 0
-		if left := b.end() - b.written; !inPlace {
-			if left > 0 && buf == nil {
-				buf = b.pool.memory.buffer(b.declared)
-			}
-			dst = b.probe[:]
-			if left > 0 {
-				dst = buf[:min(int64(len(buf)), left)]
-			}
-		}
-		n, err := r.Read(dst)
-		if n > 0 {
-			empty = 0
-			if keepErr := b.keep(dst[:n], inPlace); keepErr != nil {
-				return keepErr
-			}
-		}
-		switch {
-		case err == io.EOF:
-			return nil
-		case err != nil:
-			return fmt.Errorf("receive body: %w", err)
-		}
-	}
-	return fmt.Errorf("receive body: %w", io.ErrNoProgress)
-}
-
 func (b *Body) keep(p []byte, inPlace bool) error {
 	if inPlace {
 		return b.advance(len(p))
@@ -174,7 +147,7 @@ func (b *Body) keep(p []byte, inPlace bool) error {
 func (b *Body) append(p []byte) (int, error) {
 	kept := 0
 	for kept < len(p) {
-		left := b.end() - b.written
+		left := b.bound() - b.written
 		if left == 0 {
 			return kept, b.beyond()
 		}
@@ -197,16 +170,19 @@ func (b *Body) store(p []byte) (int, error) {
 	if dst := b.room(); len(dst) > 0 {
 		return copy(dst, p), nil
 	}
-	if b.file.File == nil {
+	if b.file == nil {
 		if err := b.spill(); err != nil {
 			return 0, err
 		}
 	}
-	return b.file.Write(p)
+	if err := b.pool.files.write(b.file, p, b.written); err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }
 
-// end is the offset that no byte may pass.
-func (b *Body) end() int64 {
+// bound is the offset that no byte may pass.
+func (b *Body) bound() int64 {
 	if b.declared >= 0 {
 		return b.declared
 	}
@@ -225,8 +201,8 @@ func (b *Body) beyond() error {
 // in memory or there is none. It reads without the lock what only the writer changes.
 func (b *Body) room() []byte {
 	perBody := b.pool.limits.MemoryPerBody
-	left := min(b.end(), perBody) - b.written
-	if b.file.File != nil || b.declared > perBody || left == 0 {
+	left := min(b.bound(), perBody) - b.written
+	if b.file != nil || b.declared > perBody || left == 0 {
 		return nil
 	}
 	i := b.written / chunkSize
@@ -240,41 +216,44 @@ func (b *Body) room() []byte {
 // grow adds a piece of memory and reports false if the pool has none.
 func (b *Body) grow() bool {
 	own := b.declared >= 0 && b.declared <= ownSliceMax
-	var piece []byte
-	if own {
-		piece = b.pool.memory.slice(b.declared)
-	} else {
-		piece = b.pool.memory.chunk()
+	pieces, before := b.pieces, len(b.pieces)
+	if pieces == nil {
+		pieces = b.first[:0]
 	}
-	if piece == nil {
+	switch {
+	case own:
+		if slice := b.pool.memory.slice(b.declared); slice != nil {
+			pieces = append(pieces, slice)
+		}
+	case b.declared > 0:
+		// All at once: a body that finds no room on its way has to be moved to a file.
+		pieces = b.pool.memory.take(pieces, int((b.declared+chunkSize-1)/chunkSize))
+	default:
+		pieces = b.pool.memory.take(pieces, 1)
+	}
+	if len(pieces) == before {
 		return false
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.pieces == nil {
-		b.pieces = b.first[:0]
-		if b.declared > chunkSize {
-			b.pieces = make([][]byte, 0, (b.declared+chunkSize-1)/chunkSize)
-		}
-	}
-	b.pieces, b.own = append(b.pieces, piece), own
+	b.pieces, b.own = pieces, own
 	return true
 }
 
 // spill moves the body from memory to a file.
 func (b *Body) spill() error {
-	f, err := b.pool.create(b.pool.limits.Dir)
+	f, err := b.pool.files.take()
 	if err != nil {
 		return err
 	}
-	left := b.written
+	left, off := b.written, int64(0)
 	for _, p := range b.pieces {
 		n := min(left, int64(len(p)))
-		if _, err := f.Write(p[:n]); err != nil {
+		if err := b.pool.files.write(f, p[:n], off); err != nil {
 			_ = f.discard() // the first error says it all
 			return err
 		}
-		left -= n
+		left, off = left-n, off+n
 	}
 	b.mu.Lock()
 	pieces, own := b.pieces, b.own
@@ -295,7 +274,7 @@ func (b *Body) advance(n int) error {
 		return b.err
 	}
 	b.written += int64(n)
-	if b.file.File != nil {
+	if b.file != nil {
 		b.pool.spilled.Add(int64(n))
 	}
 	b.more.Broadcast()
