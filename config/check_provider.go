@@ -37,6 +37,7 @@ func (c *checker) providers() {
 			}
 			listeners = append(listeners, this)
 		}
+		s.hosts("hosts", p.Hosts)
 		s.upstream(p.Upstream)
 		s.oneOf("mode", p.Mode, "enforce", "observe")
 		s.oneOf("inject_token", p.InjectToken, "true", "false", "content")
