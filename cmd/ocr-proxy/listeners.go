@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// headerTimeout is how long the head of a request may take, a TLS handshake, and a connection that says nothing at all.
+	// headerTimeout is how long the head of a request may take, a TLS handshake, and a connection that says nothing at all. Over HTTP/2 a connection
+	// from which no whole frame came for so long is asked whether it is there, and has as long to answer, which who is within a head cannot.
 	headerTimeout = 15 * time.Second
 	// idleTimeout is how long a connection is kept that has had its answer.
 	idleTimeout = 3 * time.Minute
@@ -56,6 +57,7 @@ func (s *server) newServer(handler http.Handler) *http.Server {
 	return &http.Server{
 		Handler: handler, DisableGeneralOptionsHandler: true,
 		ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		HTTP2:       &http.HTTP2Config{SendPingTimeout: headerTimeout, PingTimeout: headerTimeout},
 		BaseContext: func(net.Listener) context.Context { return s.ending },
 		ErrorLog:    zap.NewStdLog(s.log.WithOptions(zap.IncreaseLevel(zap.ErrorLevel))),
 	}
