@@ -94,7 +94,7 @@ type Rule struct {
 
 // ServerTLS makes a listener serve TLS.
 type ServerTLS struct {
-	CertFile     string `mapstructure:"cert_file,omitempty" doc:"PEM file with the certificate chain. Empty: plain HTTP."`
+	CertFile     string `mapstructure:"cert_file,omitempty" doc:"PEM file with the certificate chain. Empty: plain HTTP. What is in this file and the next two is read again when it changes."`
 	KeyFile      string `mapstructure:"key_file,omitempty" doc:"PEM file with the private key."`
 	ClientCAFile string `mapstructure:"client_ca_file,omitempty" doc:"PEM file with the authorities that a client's certificate must come from. Empty: none is asked for."`
 }
