@@ -188,7 +188,7 @@ func TestHTTP2GoesOnUnderTLS(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, proto)
 	}
-	_, _, _, err := s.ask(worker(t, false, &tls.Config{RootCAs: a.pool(), MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11})) //nolint:gosec // what is refused
+	_, _, _, err := s.ask(worker(t, false, &tls.Config{RootCAs: a.pool(), MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}))
 	require.ErrorContains(t, err, "protocol version")
 }
 
@@ -206,7 +206,7 @@ func TestAnAuthorityThatWasTakenOutLetsNobodyIn(t *testing.T) {
 			s := serveWith(t, files)
 			resuming := func(c tls.Certificate) *tls.Config {
 				return &tls.Config{
-					RootCAs: servers.pool(), Certificates: []tls.Certificate{c}, MinVersion: version, MaxVersion: version, //nolint:gosec // both are well
+					RootCAs: servers.pool(), Certificates: []tls.Certificate{c}, MinVersion: version, MaxVersion: version,
 					ClientSessionCache: tls.NewLRUClientSessionCache(8),
 				}
 			}
