@@ -87,9 +87,7 @@ func (c *checker) general(s scope) {
 
 	s.listen("admin.listen", cfg.Admin.Listen)
 	s.secretFile("admin.token_file", cfg.Admin.TokenFile)
-	for i, host := range cfg.Admin.Hosts {
-		s.need(host != "" && !strings.ContainsAny(host, ":/ "), fmt.Sprintf("admin.hosts[%d]", i), "must be a host name without scheme, port and path")
-	}
+	s.hosts("admin.hosts", cfg.Admin.Hosts)
 	s.serverTLS("admin.tls", cfg.Admin.TLS)
 
 	s.notNegative("shutdown.drain_timeout", cfg.Shutdown.DrainTimeout)

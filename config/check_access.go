@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"net/url"
@@ -86,6 +87,13 @@ func (s scope) listen(key, address string) bool {
 		return true
 	}
 	return false
+}
+
+// hosts checks names by which a listener is called.
+func (s scope) hosts(key string, names []string) {
+	for i, name := range names {
+		s.need(name != "" && !strings.ContainsAny(name, ":/@ *"), fmt.Sprintf("%s[%d]", key, i), "must be a host name without scheme, port and path")
+	}
 }
 
 func validPort(port string) bool {

@@ -37,6 +37,8 @@ func (c *checker) providers() {
 			}
 			listeners = append(listeners, this)
 		}
+		s.atLeast("max_connections", p.MaxConnections, 1)
+		s.hosts("hosts", p.Hosts)
 		s.upstream(p.Upstream)
 		s.oneOf("mode", p.Mode, "enforce", "observe")
 		s.oneOf("inject_token", p.InjectToken, "true", "false", "content")

@@ -38,6 +38,8 @@ func TestRangesAndWords(t *testing.T) {
 		"log.format":                           "log: {format: xml}",
 		"admin.listen":                         "admin: {listen: nowhere}",
 		"admin.hosts[0]":                       `admin: {hosts: ["http://x"]}`,
+		"providers[0].max_connections":         providers(account("max_connections: 0")),
+		"providers[0].hosts[1]":                providers(account(`hosts: [ocr, "ocr:8081"]`)),
 		"shutdown.drain_timeout":               "shutdown: {drain_timeout: -1s}",
 		"body.max_bytes":                       "body: {max_bytes: 0}",
 		"dead_letters.dir":                     `dead_letters: {dir: ""}`,

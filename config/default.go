@@ -62,6 +62,7 @@ func defaultProvider() Provider {
 	d := Default()
 	return Provider{
 		Mode:              "enforce",
+		MaxConnections:    16384,
 		InjectToken:       "true",
 		IdempotencyQuoted: true,
 		Retry:             d.Retry,

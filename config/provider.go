@@ -8,6 +8,8 @@ type Provider struct {
 	Name              string         `mapstructure:"name" reload:"live" doc:"Name of the account, also its label in metrics: a letter or digit, then up to 63 of letters, digits, dot, underscore and hyphen. Unique; case is kept."`
 	Kind              string         `mapstructure:"kind" reload:"restart" doc:"textract, azure, documentai, vision, mistral, ocrspace, openai or generic."`
 	Listen            string         `mapstructure:"listen" reload:"live" doc:"host:port on which workers reach this account."`
+	MaxConnections    int            `mapstructure:"max_connections" reload:"live" doc:"Connections that workers may have open at this listener at once, idle ones among them; further ones wait, unanswered, until one ends. Above pacing.max_waiting, so that who has no place in the queue is told. At least 1."`
+	Hosts             []string       `mapstructure:"hosts" reload:"live" doc:"Host names by which workers call this listener, beside IP literals, localhost, the names that containers have for their host (host.docker.internal and alike), the name in listen and the upstream's. On loopback any other is answered 403, since a page on the web can give its own name this address; elsewhere names are only looked at when some are given here."`
 	Upstream          string         `mapstructure:"upstream" reload:"restart" doc:"http:// or https:// address of the provider, without user, query and fragment; a base path is allowed."`
 	Auth              Auth           `mapstructure:"auth" reload:"live"`
 	ReplayAuth        Auth           `mapstructure:"replay_auth" reload:"live"`
@@ -31,6 +33,10 @@ type Provider struct {
 
 // Observes reports whether the account changes nothing and tells what it would do.
 func (p Provider) Observes() bool { return p.Mode == "observe" }
+
+// ChecksHosts reports whether requests must call the listener by a name of its own. Where others reach it, who may use it is known by more than
+// that, and its names are many.
+func (p Provider) ChecksHosts() bool { return loopback(p.Listen) || len(p.Hosts) > 0 }
 
 // UpstreamURL returns the parsed upstream address. It is nil only for a Provider that Load has not checked.
 func (p Provider) UpstreamURL() *url.URL {
@@ -88,7 +94,7 @@ type Rule struct {
 
 // ServerTLS makes a listener serve TLS.
 type ServerTLS struct {
-	CertFile     string `mapstructure:"cert_file,omitempty" doc:"PEM file with the certificate chain. Empty: plain HTTP."`
+	CertFile     string `mapstructure:"cert_file,omitempty" doc:"PEM file with the certificate chain. Empty: plain HTTP. What is in this file and the next two is read again when it changes."`
 	KeyFile      string `mapstructure:"key_file,omitempty" doc:"PEM file with the private key."`
 	ClientCAFile string `mapstructure:"client_ca_file,omitempty" doc:"PEM file with the authorities that a client's certificate must come from. Empty: none is asked for."`
 }

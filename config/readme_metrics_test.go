@@ -16,6 +16,7 @@ import (
 
 	"github.com/ocr-proxy/ocr-proxy/internal/breaker"
 	"github.com/ocr-proxy/ocr-proxy/internal/dlq"
+	"github.com/ocr-proxy/ocr-proxy/internal/listen"
 	"github.com/ocr-proxy/ocr-proxy/internal/pace"
 	"github.com/ocr-proxy/ocr-proxy/internal/proxy"
 	"github.com/ocr-proxy/ocr-proxy/internal/replay"
@@ -81,6 +82,7 @@ func exported(t *testing.T) described {
 	pace.NewMetrics(registered)
 	webhook.NewMetrics(registered)
 	trace.NewMetrics(registered)
+	listen.NewMetrics(registered)
 	_, err := spool.New(spool.Limits{MaxBytes: 1, MemoryPerBody: 1, MemoryTotal: 1, Dir: t.TempDir()}, registered)
 	require.NoError(t, err)
 	store, err := dlq.Open(filepath.Join(t.TempDir(), "dead-letters"), dlq.Options{Registerer: registered})

@@ -60,6 +60,7 @@ func (s *server) apply(ctx context.Context, wanted *config.Config) (pending []st
 		return nil, err
 	}
 	s.commit(cfg, next)
+	lookAtCertificates(append(slices.Clone(s.servers), s.admin), true)
 	return pending, nil
 }
 
@@ -124,7 +125,7 @@ func (s *server) keepListeners(entries []config.Provider, servers []*bound) {
 				continue
 			}
 			for _, b := range s.servers {
-				if !b.leaves && b.listen == c.Listen && b.conf == c.TLS && b.grpc == speaksGRPC(c) && !slices.Contains(servers, b) && fits(b, c) {
+				if !b.leaves && b.address == c.Listen && b.conf == c.TLS && b.grpc == speaksGRPC(c) && !slices.Contains(servers, b) && fits(b, c) {
 					servers[i] = b
 					break
 				}
@@ -148,11 +149,11 @@ func (s *server) groupOf(name string) *proxy.Group {
 // bindAccount opens the listener of an account, behind which there is none yet.
 func (s *server) bindAccount(ctx context.Context, c config.Provider) (*bound, error) {
 	live := new(proxy.Live)
-	b, err := s.bind(ctx, "providers."+c.Name+".listen", c.Listen, c.TLS, live)
+	b, err := s.bind(ctx, "providers."+c.Name+".listen", c.Listen, c.TLS, c.MaxConnections, live)
 	if err != nil {
 		return nil, err
 	}
-	b.account, b.name, b.listen, b.conf, b.grpc = live, c.Name, c.Listen, c.TLS, speaksGRPC(c)
+	b.account, b.name, b.address, b.conf, b.grpc = live, c.Name, c.Listen, c.TLS, speaksGRPC(c)
 	if b.grpc {
 		b.Protocols = proxy.Protocols()
 	}
@@ -177,6 +178,7 @@ func (s *server) commit(cfg *config.Config, next *plan) {
 		s.parts.tune(c)
 		b := next.servers[i]
 		b.name = c.Name
+		b.listener.Limit(c.MaxConnections)
 		b.account.Store(next.accounts[i])
 	}
 	s.accounts.Store(&next.accounts)
@@ -198,6 +200,7 @@ func (s *server) commit(cfg *config.Config, next *plan) {
 		s.sayListening(b)
 	}
 	s.servers = append(s.servers, next.opened...)
+	s.showListeners()
 	s.tendAutos()
 }
 

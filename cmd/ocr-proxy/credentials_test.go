@@ -52,7 +52,8 @@ func TestSignaturesPassAStrictVerifier(t *testing.T) {
 	provider, err := sim.New(sim.Options{Kind: sim.KindTextract, Signatures: keys, Faults: sim.Faults{Script: []sim.Step{{Status: http.StatusServiceUnavailable}}}})
 	require.NoError(t, err)
 	account := withAuth(t, "textract", provide(t, provider.ServeHTTP), "region: eu-west-1")
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(`{"Document":{"S3Object":{"Bucket":"b","Name":"n"}}}`))
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost/", strings.NewReader(`{"Document":{"S3Object":{"Bucket":"b","Name":"n"}}}`))
+	r.RequestURI = "/"
 	r.Header = http.Header{
 		"X-Amz-Target": {"Textract.DetectDocumentText"}, "Content-Type": {"application/x-amz-json-1.1"}, "X-Amz-Date": {"20200101T000000Z"},
 		"X-Amz-Security-Token": {"theirs"}, "X-Amz-User-Agent": {"sdk  1"}, "X-Forwarded-For": {"10.0.0.1"},

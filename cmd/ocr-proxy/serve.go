@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -24,6 +23,7 @@ import (
 
 	"github.com/ocr-proxy/ocr-proxy/config"
 	"github.com/ocr-proxy/ocr-proxy/internal/dlq"
+	"github.com/ocr-proxy/ocr-proxy/internal/listen"
 	"github.com/ocr-proxy/ocr-proxy/internal/proxy"
 	"github.com/ocr-proxy/ocr-proxy/internal/quality"
 	"github.com/ocr-proxy/ocr-proxy/internal/replay"
@@ -117,6 +117,7 @@ type server struct {
 	failed   chan error                   // of a listener
 	console  atomic.Pointer[http.Handler] // the admin listener's
 	admin    *bound
+	doors    *listen.Metrics
 	ready    atomic.Bool
 	quit     chan struct{} // closed when the admin listener is told to end the process
 	quitOnce sync.Once
@@ -134,12 +135,12 @@ type server struct {
 // bound is an HTTP server and the listener it serves.
 type bound struct {
 	*http.Server
-	listener net.Listener
-	tls      bool
+	listener     *listen.Door
+	certificates *listen.Certificates // nil: it serves in the clear
 
 	account *proxy.Live // behind it; nil: none
 	name    string      // of the account
-	listen  string      // its address as the configuration has it
+	address string      // as the configuration has it
 	conf    config.ServerTLS
 	grpc    bool
 	leaves  bool // it takes nothing new
@@ -157,7 +158,7 @@ func open(ctx context.Context, cfg *config.Config, environ []string, log *zap.Lo
 	}()
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	s.reg, s.loads = reg, registerProcessMetrics(reg)
+	s.reg, s.loads, s.doors = reg, registerProcessMetrics(reg), listen.NewMetrics(reg)
 
 	s.bodies, err = spool.New(spool.Limits{
 		MaxBytes: int64(cfg.Body.MaxBytes), Dir: cfg.Body.Dir,
@@ -209,32 +210,14 @@ func open(ctx context.Context, cfg *config.Config, environ []string, log *zap.Lo
 		return nil, err
 	}
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*s.console.Load()).ServeHTTP(w, r) })
-	s.admin, err = s.bind(ctx, "admin.listen", cfg.Admin.Listen, cfg.Admin.TLS, handler)
+	s.admin, err = s.bind(ctx, "admin.listen", cfg.Admin.Listen, cfg.Admin.TLS, adminConnections, handler)
+	if err == nil {
+		s.showListeners()
+	}
 	return s, err
 }
 
-// bind opens a listener for a handler, with the limits that keep a slow client from holding it for ever.
-func (s *server) bind(ctx context.Context, key, address string, tls config.ServerTLS, handler http.Handler) (*bound, error) {
-	conf, err := serverTLS(tls)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", key, err)
-	}
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("%s: cannot listen on %s: %w", key, address, err)
-	}
-	return &bound{listener: listener, tls: tls.Enabled(), Server: &http.Server{
-		Handler: handler, TLSConfig: conf, DisableGeneralOptionsHandler: true,
-		ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
-		BaseContext: func(net.Listener) context.Context { return s.ending },
-		ErrorLog:    zap.NewStdLog(s.log.WithOptions(zap.IncreaseLevel(zap.ErrorLevel))),
-	}}, nil
-}
-
 const (
-	headerTimeout = 15 * time.Second
-	idleTimeout   = 3 * time.Minute
-	maxHeader     = 64 << 10 // bytes
 	// grace is how long what was woken at the end of the drain has to write its dead letter and its answer.
 	grace = 3 * time.Second
 	// idleGrace is how long connections without a request are kept at the end, in case one is just coming in.
@@ -261,6 +244,9 @@ func (s *server) run(ctx context.Context) error {
 	for _, b := range s.servers {
 		s.sayListening(b)
 	}
+	looking, stopLooking := context.WithCancel(ctx)
+	defer stopLooking()
+	go s.tendCertificates(looking) // not waited for, as below
 	s.notify(daemon.SdNotifyReady)
 	s.ready.Store(true) // from here on the configuration may change
 	s.log.Info("ready", zap.Stringer("admin", s.admin.listener.Addr()), zap.String("dead_letters", dir), zap.String("version", thisBuild().version))
@@ -302,7 +288,7 @@ func (s *server) sayListening(b *bound) {
 
 func (b *bound) serve() error {
 	var err error
-	if b.tls {
+	if b.certificates != nil {
 		err = b.ServeTLS(b.listener, "", "")
 	} else {
 		err = b.Serve(b.listener)

@@ -9,6 +9,7 @@ import (
 	"io"
 	"log"
 	"maps"
+	"net"
 	"os"
 	"slices"
 	"strings"
@@ -122,10 +123,23 @@ func (s *shared) account(ctx context.Context, c config.Provider) (*proxy.Account
 		Name: c.Name, Provider: kind, Upstream: c.UpstreamURL(),
 		Policy: func(operation string) proxy.Policy { return policies[operation] },
 		Rules:  rules, Injection: injection(c.InjectToken), Scrutiny: scrutiny(c.Review), RepairPages: c.RepairPages, Precheck: prechecked(c.Precheck), Idempotency: proxy.Idempotency{Header: c.IdempotencyHeader, Bare: !c.IdempotencyQuoted}, Credential: own, ReplayCredential: replaySecret, Self: selfAddress(c), Letters: s.openLetters(c.Name),
-		Clients: visitors, Observe: s.observer(c), Breakers: st.breakers, HoldOpen: holds(c), Queues: st.queues, Permits: st.permits, Adaptive: learns(c), TripOnThrottle: trips(c), OnSustained: sustained(c.Breaker), Purse: st.purse,
+		Names: callNames(c), Clients: visitors, Observe: s.observer(c), Breakers: st.breakers, HoldOpen: holds(c), Queues: st.queues, Permits: st.permits, Adaptive: learns(c), TripOnThrottle: trips(c), OnSustained: sustained(c.Breaker), Purse: st.purse,
 		Calls: s.calls, Jobs: s.jobs, Transport: out.plain, GRPCTransport: out.grpc, Bodies: s.bodies, MaxBody: s.maxBody, CopyBuffers: s.copies, Sink: s.sink, Version: s.version,
 		Metrics: st.metrics, Watch: st.watch, Tracer: s.tracer, Log: s.log, ErrorLog: log.New(io.Discard, "", 0), Ending: s.ending, Seed: s.seed,
 	}, nil
+}
+
+// callNames are the host names by which an account's listener may be called; nil: any. Some clients keep the provider's own name and are led here by
+// other means.
+func callNames(c config.Provider) *proxy.Names {
+	if !c.ChecksHosts() {
+		return nil
+	}
+	more := append([]string{c.UpstreamURL().Hostname()}, c.Hosts...)
+	if host, _, err := net.SplitHostPort(c.Listen); err == nil {
+		more = append(more, host)
+	}
+	return proxy.NewNames(more...)
 }
 
 // visitors are the tokens of those who may use an account; nil: whoever reaches it may.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -160,16 +159,6 @@ func TestAccountsThatCannotBeWired(t *testing.T) {
 		_, err := parts.account(t.Context(), p)
 		require.ErrorContains(t, err, c.want)
 	}
-}
-
-func TestServerTLS(t *testing.T) {
-	t.Parallel()
-	conf, err := serverTLS(config.ServerTLS{})
-	require.NoError(t, err)
-	require.Nil(t, conf, "plain HTTP")
-	_, err = serverTLS(config.ServerTLS{CertFile: "/does/not/exist", KeyFile: "/does/not/exist"})
-	require.ErrorIs(t, err, os.ErrNotExist)
-	require.ErrorContains(t, err, "tls.cert_file")
 }
 
 // Jobs that were open when the last process ended hold their permits in this one, unless they are too old to be running still.

@@ -105,6 +105,8 @@ type Account struct {
 	// Self is scheme, host and port of the listener, under which the result of a replay says where a job is polled; "": as the provider says.
 	Self string
 
+	// Names are the host names by which the listener may be called; nil: any.
+	Names *Names
 	// Clients are the tokens of those who may use the listener; nil: whoever reaches it may.
 	Clients *clients.Tokens
 	// Observe makes the account change nothing and tell what it would do; nil: it acts.

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/http/httputil"
+	"net/textproto"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -124,7 +125,10 @@ func (o *observation) rewrite(r *httputil.ProxyRequest) {
 
 // RoundTrip makes the one attempt: the body goes up while it arrives, and the answer comes down while it does.
 func (o *observation) RoundTrip(out *http.Request) (*http.Response, error) {
-	trace := &httptrace.ClientTrace{WroteHeaders: func() { o.left.Store(true) }}
+	trace := &httptrace.ClientTrace{WroteHeaders: func() { o.left.Store(true) }, Got1xxResponse: func(_ int, h textproto.MIMEHeader) error {
+		dropInstructions(http.Header(h)) // before they are passed on
+		return nil
+	}}
 	req := out.WithContext(httptrace.WithClientTrace(out.Context(), trace))
 	o.began = time.Now()
 	err := o.prove(req)
@@ -151,6 +155,8 @@ func (o *observation) RoundTrip(out *http.Request) (*http.Response, error) {
 	}
 	resp.Body = &passing{ReadCloser: resp.Body, o: o, resp: resp}
 	resp.Header = o.x.relocated(resp.Header)
+	dropInstructions(resp.Header) // only this proxy speaks for itself
+	dropInstructions(resp.Trailer)
 	return resp, nil
 }
 
@@ -273,6 +279,7 @@ func (b *passing) Read(p []byte) (int, error) {
 		o.ended = time.Now()
 		if o.whole = err == io.EOF; o.whole { // a wrapped one tells of an answer that broke off
 			o.trailer = b.resp.Trailer.Clone()
+			dropInstructions(b.resp.Trailer) // known only now
 		} else {
 			o.broken = err
 		}

@@ -147,3 +147,23 @@ func TestPagesInABrowserAreRefused(t *testing.T) {
 		}
 	})
 }
+
+// Over gRPC, too, what one worker has paid for is not given to another.
+func TestRPCAnswersDoNotCrossClients(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		answer := good([]byte("\x0a\x00"))
+		answer.after = 5 * time.Second
+		l := newLab(t, tokened(t, "documentai"), answer, answer, answer)
+		l.speakRPC()
+		of := func(token string) call {
+			return rpcCall(processMethod, processing("scan"), "Authorization: Bearer "+token, "Ocr-Proxy-Join: true", "Ocr-Proxy-Document-Id: d")
+		}
+		first, joining := l.later(t.Context(), of(tokenOfA)), l.later(t.Context(), of(tokenOfA))
+		time.Sleep(time.Second)
+		other := l.send(t.Context(), of(tokenOfB))
+		require.Equal(t, []string{"success", ""}, []string{other.own("Outcome"), other.own("Reason")})
+		require.ElementsMatch(t, []string{"", "joined"}, []string{reasonOf(<-first), reasonOf(<-joining)})
+		require.Len(t, l.upstream.attempts(), 2)
+		l.closing()
+	})
+}

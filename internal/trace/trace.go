@@ -75,6 +75,7 @@ func Open(ctx context.Context, o Options) (*Tracer, error) {
 	hearRemarks(o.Log)
 	settings := []otlptracehttp.Option{
 		otlptracehttp.WithEndpointURL(address.String()),
+		otlptracehttp.WithProxy(wayTo),
 		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: true, InitialInterval: time.Second, MaxInterval: 5 * time.Second, MaxElapsedTime: exportTime}),
 	}
 	if o.Client != nil {
@@ -99,6 +100,19 @@ func Open(ctx context.Context, o Options) (*Tracer, error) {
 		sdk.WithResource(whoami),
 	)
 	return &Tracer{provider: provider, tracer: provider.Tracer(library)}, nil
+}
+
+// errRedirected is why a collector that sends spans elsewhere gets none.
+var errRedirected = errors.New("the collector answers with a redirect, which is not followed: name the address that it leads to")
+
+// wayTo is the forward proxy by which a call is made, and ends one that a redirect has led on: headers from OTEL_EXPORTER_OTLP_HEADERS, which may be
+// keys, go along with it to whatever host it names. The library's client cannot be told so itself without losing the certificates that the
+// environment names.
+func wayTo(r *http.Request) (*url.URL, error) {
+	if r.Response != nil {
+		return nil, errRedirected
+	}
+	return http.ProxyFromEnvironment(r)
 }
 
 // defaultPath is where collectors take traces.
