@@ -15,7 +15,7 @@ FUZZTIME      ?= 30s
 ROUNDS        ?= 300
 GOLANGCI_LINT ?= golangci-lint
 
-.PHONY: run build test fuzz bench million replay-storm storm crash rules fleet lint cross image sbom reproducible deploy interop interop-smoke browser help
+.PHONY: run build test fuzz bench bench-peers million replay-storm storm crash rules fleet lint cross image sbom reproducible deploy interop interop-smoke browser help
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ fuzz: ## fuzz every parser of outside input for FUZZTIME each
 bench: ## benchmarks, and the proxy against a bare httputil.ReverseProxy in the same run
 	$(GO) test -run '^$$' -bench . -benchtime 300ms ./internal/...
 	$(GO) run ./internal/bench
+
+bench-peers: ## beside nginx, HAProxy, Caddy and bare proxies in Go, with the bars; PEERS=FOLDER of that benchmark, PEERS_FLAGS=-quick for a short one
+	bash deploy/bench/peers.sh $(PEERS_FLAGS)
 
 replay-storm: ## replay 10,000 letters while the command, then the proxy, is killed five times; prints what it counted
 	REPLAY_STORM=$${REPLAY_STORM:-10000} $(GO) test -count=1 -v -timeout 60m -run '^TestReplayStorm' ./cmd/ocr-proxy

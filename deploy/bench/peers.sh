@@ -14,4 +14,4 @@ mkdir -p "$BENCH_OUT/dead-letters" "$BENCH_OUT/bodies"
 export OCR_PROXY_CMD="env OCR_PROXY_DEAD_LETTERS_DIR=$BENCH_OUT/dead-letters OCR_PROXY_BODY_DIR=$BENCH_OUT/bodies $BENCH_OUT/ocr-proxy serve --config $root/deploy/bench/ocr-proxy.yaml"
 export OCR_PROXY_URL=http://127.0.0.1:19107/ocr
 "$peers/run.sh" "$@"
-cd "$root" && go run ./internal/bench -bars "$BENCH_OUT/cells"
+cd "$root" && go run ./internal/peers "$BENCH_OUT/cells"
