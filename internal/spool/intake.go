@@ -34,13 +34,6 @@ func (b *Body) Arrive() (int64, error) {
 	return b.written, b.err
 }
 
-// Arriving reports whether the body has a source that is not at its end.
-func (b *Body) Arriving() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.source != nil && !b.done
-}
-
 // Awaited returns how long the source has been waited for so far, all in all: the part of a sender's time that is not the receiver's.
 func (b *Body) Awaited() time.Duration {
 	b.mu.Lock()
