@@ -2,6 +2,7 @@ package main
 
 import (
 	"crypto/sha256"
+	"fmt"
 	"sync"
 	"time"
 )
@@ -28,6 +29,12 @@ type entry struct {
 	sends   int               // How often the worker sent it.
 	from    time.Time         // Of the first send.
 	to      time.Time         // When its fate was told.
+}
+
+// called is the document with what helps to find it in the proxy's log.
+func (e entry) called(name string) string {
+	const clock = "15:04:05.000"
+	return fmt.Sprintf("%s (%s, request %s, %s to %s, sent %d times)", name, e.account, e.request, e.from.UTC().Format(clock), e.to.UTC().Format(clock), e.sends)
 }
 
 // window is a stretch of time in which something was done to the proxy.

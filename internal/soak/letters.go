@@ -16,6 +16,7 @@ import (
 type letterFile struct {
 	ID            string          `json:"id"`
 	DocumentID    string          `json:"document_id"`
+	Operation     string          `json:"operation"`
 	RawPayloadRef string          `json:"raw_payload_ref"`
 	Job           json.RawMessage `json:"job"`
 	Request       struct {
@@ -50,7 +51,7 @@ func readLetters(dir string) (map[string]letter, error) {
 			if _, twice := found[in.ID]; twice {
 				return nil, fmt.Errorf("letter %s lies in two folders", in.ID)
 			}
-			l := letter{document: in.DocumentID, state: state, aboutJob: len(in.Job) > 0 && string(in.Job) != "null"}
+			l := letter{document: in.DocumentID, state: state, aboutPoll: strings.HasPrefix(strings.ToLower(in.Operation), "get"), aboutJob: len(in.Job) > 0 && string(in.Job) != "null"}
 			l.sum, l.payload = readPayload(dir, in)
 			if in.Resolution != nil && in.Resolution.By == "replay" {
 				l.byReplay = true

@@ -75,6 +75,7 @@ func (r *report) rows() [][3]string {
 		{"documents under `retry.ambiguous: never`, repeated after a lost answer", n(t.strict) + ", 0", "0 repeated"},
 		{"job starts under a token, jobs started twice", n(t.starts) + ", 0", "0 twice"},
 		{"readings repeated because the proxy ended over them", n(t.acrossEnd), ""},
+		{"readings repeated for workers that hung up while their answer was on its way", n(t.hungUp), fmt.Sprintf("at most 1 in %d of those that hung up", hangUpShare)},
 		{"jobs started anew by the replay of a failed job's letter", n(t.renewed), ""},
 	}
 	for i, l := range r.lives {

@@ -96,7 +96,8 @@ func (s *soak) run(ctx context.Context) (*report, error) {
 
 // live is the life of one process of the proxy: it gets warm, is looked at in quiet, lives through mischief, and is looked at again.
 func (s *soak) live(ctx context.Context, length time.Duration) error {
-	sleep(ctx, min(length/4, 15*time.Second))
+	warming := min(length/4, 15*time.Second)
+	sleep(ctx, warming)
 	var l life
 	var err error
 	// The first quiet waits for two looks that agree, so that the measure for all later ones is not one that was about to change.
@@ -119,7 +120,7 @@ func (s *soak) live(ctx context.Context, length time.Duration) error {
 			pause(500 * time.Millisecond)
 		}
 	})
-	err = s.mischief(ctx, length*3/4)
+	err = s.mischief(ctx, length-warming)
 	l.length = time.Since(began)
 	over.Store(true)
 	sampling.Wait()
@@ -207,6 +208,7 @@ func (s *soak) conclude(ctx context.Context, took time.Duration) (*report, error
 	for name, d := range s.ledger.entries {
 		e.entries[name] = *d
 	}
+	e.hangUps = s.ledger.counts[hangUps]
 	r.tally, r.faults, r.counts = e.settle(), e.record.faults, s.ledger.counts
 	r.tally.wrong = append(r.tally.wrong, s.ledger.faults...)
 	if text, err := child.Output(ctx, s.product, "dlq", "verify", "--dir", s.letters()); err != nil {

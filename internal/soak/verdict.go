@@ -14,17 +14,19 @@ type evidence struct {
 	letters  map[string]letter // By id.
 	fulls    []window          // When there was no room for letters.
 	restarts []window          // When the proxy ended and started.
+	hangUps  int               // Workers that hung up on a call and made it once more.
 }
 
 // letter is a dead letter as it was found on disk, read without the program's own code.
 type letter struct {
-	document string   // Its document_id.
-	state    string   // The folder it lies in.
-	sum      [32]byte // Of its payload, as found.
-	payload  error    // Why the payload is not what the letter says.
-	aboutJob bool     // It is about a job that failed, not about its start.
-	result   string   // What a replay brought back; empty: none did.
-	byReplay bool     // A replay has resolved it.
+	document  string   // Its document_id.
+	state     string   // The folder it lies in.
+	sum       [32]byte // Of its payload, as found.
+	payload   error    // Why the payload is not what the letter says.
+	aboutPoll bool     // It is about asking for a job's result, which can be asked for again.
+	aboutJob  bool     // It is about a job that failed, not about its start.
+	result    string   // What a replay brought back; empty: none did.
+	byReplay  bool     // A replay has resolved it.
 }
 
 // tally is the ledger's sum.
@@ -40,6 +42,7 @@ type tally struct {
 	lostAnswers int // Of these, those whose answer did not arrive.
 	repaid      int // Readings beyond a document's first, after a lost answer.
 	acrossEnd   int // Readings beyond the first of documents that were under way when the proxy was restarted.
+	hungUp      int // Readings beyond the first of documents on which their worker hung up, after an answer that arrived.
 	renewed     int // Jobs that the replay of a failed job's letter started anew.
 	strict      int // Documents under "ambiguous: never".
 	starts      int // Job starts under a token that the provider took.
@@ -51,13 +54,23 @@ type tally struct {
 
 func (t tally) clean() bool { return len(t.lost)+len(t.duplicated)+len(t.wrong) == 0 }
 
+// The proxy keeps an answer for a worker that hangs up on it, unless it was already on its way to that worker: then the next call is a new one. That
+// is a matter of milliseconds, and may happen to one in so many.
+const (
+	hangUpShare = 20
+	fewHangUps  = 5
+)
+
 // settle holds everything against everything: each document must have been told of once, truly, and paid for once.
 func (e evidence) settle() tally {
 	var t tally
-	byRequest := map[string][]string{}
+	byRequest, aboutDocument := map[string][]string{}, map[string]int{}
 	for _, id := range slices.Sorted(maps.Keys(e.letters)) {
 		l := e.letters[id]
 		byRequest[l.document] = append(byRequest[l.document], id)
+		if !l.aboutPoll {
+			aboutDocument[l.document]++
+		}
 	}
 	requests := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(e.entries)) {
@@ -65,7 +78,7 @@ func (e evidence) settle() tally {
 		t.documents++
 		e.told(&t, name, d, byRequest[d.request])
 		e.paid(&t, name, d)
-		if ids := byRequest[d.request]; len(ids) > 1 && !requests[d.request] {
+		if ids := byRequest[d.request]; aboutDocument[d.request] > 1 && !requests[d.request] {
 			t.duplicated = append(t.duplicated, fmt.Sprintf("%s has %d letters: %v", d.request, len(ids), ids))
 		}
 		requests[d.request] = true
@@ -74,6 +87,9 @@ func (e evidence) settle() tally {
 		if l := e.letters[id]; !requests[l.document] {
 			t.wrong = append(t.wrong, fmt.Sprintf("letter %s is about %q, which nobody sent", id, l.document))
 		}
+	}
+	if most := max(fewHangUps, e.hangUps/hangUpShare); t.hungUp > most {
+		t.duplicated = append(t.duplicated, fmt.Sprintf("%d readings were repeated for workers that hung up %d times, and at most %d may be", t.hungUp, e.hangUps, most))
 	}
 	for _, name := range slices.Sorted(maps.Keys(e.record.works)) {
 		if _, ok := e.entries[name]; !ok {
@@ -154,7 +170,7 @@ func (e evidence) paid(t *tally, name string, d entry) {
 	l, has := e.letters[d.letter]
 	restarted := touched(d, e.restarts)
 	twice := func(why string) {
-		t.duplicated = append(t.duplicated, fmt.Sprintf("%s (%s, sent %d times) was read %d times, %d of them answered: %s", name, d.account, d.sends, len(works), whole, why))
+		t.duplicated = append(t.duplicated, fmt.Sprintf("%s was read %d times, %d of them answered: %s", d.called(name), len(works), whole, why))
 	}
 	if d.account == "strict" {
 		t.strict++
@@ -165,9 +181,12 @@ func (e evidence) paid(t *tally, name string, d entry) {
 		t.renewed += extra
 	case restarted:
 		t.acrossEnd += extra
+	case whole > 1 && d.sends > 1:
+		t.hungUp += whole - 1
+		t.repaid += len(works) - whole
 	case whole > 1:
 		twice("again after an answer that arrived")
-	case d.account == "strict" || d.account == "azure":
+	case d.sends == 1 && (d.account == "strict" || d.account == "azure"):
 		twice("nothing may be repeated here, not even after a lost answer")
 	default:
 		t.repaid += extra

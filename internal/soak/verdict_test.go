@@ -94,6 +94,15 @@ func TestTheLedgerFindsWhatIsBroken(t *testing.T) {
 		{"two jobs", func(e *evidence) {
 			e.record.starts["soak00000005"] = append(e.record.starts["soak00000005"], start{"t", "j3", "1"})
 		}, doubles, "2 jobs"},
+		{"more repeats for workers that hung up than there is reason for", func(e *evidence) {
+			d := e.entries[doc]
+			d.sends = 2
+			e.entries[doc] = d
+			e.record.works[doc] = make([]work, 0)
+			for range fewHangUps + 2 {
+				e.record.works[doc] = append(e.record.works[doc], work{answered: true})
+			}
+		}, doubles, "hung up"},
 		{"two letters", func(e *evidence) { e.letters["L3"] = e.letters["L2"] }, doubles, "2 letters"},
 		{"answered with an open letter", func(e *evidence) { e.letters["L3"] = letter{document: doc, state: "open"} }, doubles, "is open about it"},
 	} {

@@ -23,6 +23,9 @@ import (
 // stubborn is how long a worker tries to bring one document home before it says that it cannot.
 const stubborn = 2 * time.Minute
 
+// hangUps is how those are counted.
+const hangUps = "workers that hung up and came back"
+
 // crew is the workers. They hold the gate for reading while they have a document in hand, so that whoever takes it for writing has quiet.
 type crew struct {
 	addrs   map[string]string // Of the proxy's listeners.
@@ -97,7 +100,7 @@ func (c *crew) bring(w call, random *rand.Rand) {
 			c.judge(w, r, until)
 			return
 		case hangsUp && hungUp:
-			c.ledger.count("workers that hung up and came back")
+			c.ledger.count(hangUps)
 			hangsUp = false
 			w.header.Set("Ocr-Proxy-Join", "true")
 			pause(time.Duration(random.IntN(300)) * time.Millisecond)
