@@ -26,12 +26,13 @@ func (b *bench) addr(name string) string { return b.addrs[name] }
 // start runs the provider in that role and every proxy in front of it, each a process of its own so that none pays for another's garbage.
 func (b *bench) start(ctx context.Context, provider string) error {
 	b.addrs = map[string]string{}
-	for _, name := range []string{"provider", "bare", "spill", "ocr-proxy", "admin"} {
-		addr, err := child.FreeAddress(ctx)
-		if err != nil {
-			return err
-		}
-		b.addrs[name] = addr
+	names := []string{"provider", "bare", "spill", "ocr-proxy", "admin"}
+	free, err := child.FreeAddresses(ctx, len(names))
+	if err != nil {
+		return err
+	}
+	for i, name := range names {
+		b.addrs[name] = free[i]
 	}
 	upstream := "http://" + b.addrs["provider"]
 	self, err := os.Executable()

@@ -66,29 +66,24 @@ func (s *stage) bodies() string  { return filepath.Join(s.volume.dir, "bodies") 
 func (s *stage) config() string  { return filepath.Join(s.dir, "ocr-proxy.yaml") }
 func (s *stage) journal() string { return filepath.Join(s.dir, "provider.journal") }
 
-// newStage chooses addresses and writes the first configuration.
-func (s *stage) prepare(ctx context.Context) (err error) {
+// prepare chooses addresses and writes the first configuration.
+func (s *stage) prepare(ctx context.Context) error {
 	for _, dir := range []string{s.letters(), s.bodies()} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return err
 		}
 	}
-	address := func() (addr string) {
-		if err == nil {
-			addr, err = child.FreeAddress(ctx)
-		}
-		return addr
-	}
-	s.listen, s.upstream = map[string]string{}, map[string]string{}
-	s.admin, s.control = address(), address()
-	for _, a := range accounts() {
-		s.listen[a[0]] = address()
-	}
-	for _, k := range kinds() {
-		s.upstream[k] = address()
-	}
+	free, err := child.FreeAddresses(ctx, 2+len(accounts())+len(kinds()))
 	if err != nil {
 		return err
+	}
+	s.listen, s.upstream = map[string]string{}, map[string]string{}
+	s.admin, s.control, free = free[0], free[1], free[2:]
+	for i, a := range accounts() {
+		s.listen[a[0]] = free[i]
+	}
+	for i, k := range kinds() {
+		s.upstream[k] = free[len(accounts())+i]
 	}
 	s.orders, s.maxBytes = daily(), "100GiB"
 	return s.configure(s.text())
