@@ -322,7 +322,7 @@ func (p *Pacer) step() (again time.Duration) {
 			}
 			// A process that had slots to spare waits for this trip and not for the rate, which must not grow for that: nothing would end it. The limit
 			// of a restart goes when nobody waits; whether the others do it cannot know.
-			byRate := now.Sub(v.Waited) < waitedLately && !(spare && (!v.Loose || p.account.Peers() == 1))
+			byRate := now.Sub(v.Waited) < waitedLately && (!spare || v.Loose && p.account.Peers() > 1)
 			slots = v.Reserve(now, now.Add(horizon), most, byRate, t)
 			next = v.Next(now, t)
 		}

@@ -62,7 +62,7 @@ func begin(o options, provider string) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if was, err := apart(); was || err != nil {
+	if was, err := apart(ctx); was || err != nil {
 		return err
 	}
 	return o.run(ctx)

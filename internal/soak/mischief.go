@@ -154,7 +154,7 @@ func (s *soak) reloaded(ctx context.Context, want float64) error {
 		pause(50 * time.Millisecond)
 	}
 	if ctx.Err() != nil {
-		return nil
+		return ctx.Err()
 	}
 	return fmt.Errorf("ocrproxy_config_last_reload_successful does not become %v", want)
 }

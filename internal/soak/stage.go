@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -118,7 +119,7 @@ func (s *stage) configure(text string) error {
 func (s *stage) startProviders(ctx context.Context) error {
 	s.mu.Lock()
 	s.runs++
-	spec := providerSpec{Run: fmt.Sprint(s.runs), Seed: uint64(s.runs), Journal: s.journal(), Control: s.control, Listen: s.upstream, Orders: s.orders}
+	spec := providerSpec{Run: strconv.Itoa(s.runs), Seed: uint64(s.runs), Journal: s.journal(), Control: s.control, Listen: s.upstream, Orders: s.orders}
 	s.mu.Unlock()
 	text, err := json.Marshal(spec)
 	if err != nil {

@@ -1,9 +1,10 @@
 package main
 
 import (
-	"fmt"
+	"context"
 	"os"
 	"os/exec"
+	"strconv"
 	"syscall"
 )
 
@@ -12,7 +13,7 @@ const inside = "OCR_PROXY_SOAK_INSIDE"
 
 // apart starts this program again with mount points of its own, in which it may mount a disk that nobody else sees, and waits for its end. It
 // tells false where that cannot be had or has been done.
-func apart() (bool, error) {
+func apart(ctx context.Context) (bool, error) {
 	if os.Getenv(inside) != "" {
 		return false, nil
 	}
@@ -20,7 +21,8 @@ func apart() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	cmd := exec.Command(self, os.Args[1:]...)
+	cmd := exec.CommandContext(ctx, self, os.Args[1:]...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.Env = append(os.Environ(), inside+"=1")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGTERM}
@@ -47,7 +49,7 @@ func mount(dir string) volume {
 			if err := syscall.Statfs(dir, &s); err != nil {
 				return err
 			}
-			size = fmt.Sprint((s.Blocks - s.Bfree + 1) * uint64(s.Bsize))
+			size = strconv.FormatUint((s.Blocks-s.Bfree+1)*uint64(s.Bsize), 10)
 		}
 		err := syscall.Mount("soak", dir, "tmpfs", syscall.MS_REMOUNT, "size="+size)
 		if err != nil && full {

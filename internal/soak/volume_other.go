@@ -2,8 +2,10 @@
 
 package main
 
+import "context"
+
 // apart is for Linux only.
-func apart() (bool, error) { return false, nil }
+func apart(context.Context) (bool, error) { return false, nil }
 
 func mount(dir string) volume { return volume{dir: dir} }
 
