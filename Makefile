@@ -15,7 +15,7 @@ FUZZTIME      ?= 30s
 ROUNDS        ?= 300
 GOLANGCI_LINT ?= golangci-lint
 
-.PHONY: run build test fuzz bench bench-peers million replay-storm storm crash rules fleet lint cross image sbom reproducible deploy interop interop-smoke browser help
+.PHONY: run build test fuzz bench bench-peers million replay-storm storm crash soak rules fleet lint cross image sbom reproducible deploy interop interop-smoke browser help
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -63,6 +63,12 @@ storm: ## an open circuit under 0.6 of the documents per second that a bare loop
 
 crash: ## kill -9 under load ROUNDS times; after each, everything that workers were told of is there
 	$(GO) run ./internal/endure crash -rounds $(ROUNDS)
+
+SOAK      ?= 3m
+SOAKFLAGS ?=
+
+soak: ## the program for SOAK under mixed traffic, faults, reloads and restarts: a ledger of every document, and flat resources (docs/reliability.md)
+	$(GO) run ./internal/soak -for $(SOAK) $(SOAKFLAGS)
 
 rules: ## check the alerts for Prometheus and run their tests (promtool is in Debian's package prometheus)
 	promtool check rules deploy/prometheus/*.rules.yaml

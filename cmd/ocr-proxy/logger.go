@@ -31,7 +31,9 @@ func newLogger(c config.Log, w io.Writer) (logger *zap.Logger, level zap.AtomicL
 		entries.EncodeDuration = zapcore.StringDurationEncoder
 		encoder = zapcore.NewConsoleEncoder(entries)
 	}
-	buffered := &zapcore.BufferedWriteSyncer{WS: zapcore.AddSync(w), Size: logBuffer, FlushInterval: logFlush}
+	// Without its Sync: a pipe refuses to be synced, which zap then tells on a line that is no JSON, and a log is not worth waiting for a disk.
+	plain := zapcore.AddSync(struct{ io.Writer }{w})
+	buffered := &zapcore.BufferedWriteSyncer{WS: plain, Size: logBuffer, FlushInterval: logFlush}
 	core := urgent{zapcore.NewCore(encoder, buffered, level)}
 	return zap.New(core), level, func() { _ = buffered.Stop() }, nil // there is nowhere left to tell that the log cannot be written
 }

@@ -7,10 +7,10 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"syscall"
 	"time"
+
+	"github.com/ocr-proxy/ocr-proxy/internal/child"
 )
 
 // bench owns the processes of one measurement.
@@ -18,7 +18,7 @@ type bench struct {
 	dir, product string
 	options      options
 	addrs        map[string]string
-	children     []*exec.Cmd
+	children     []*child.Process
 }
 
 func (b *bench) addr(name string) string { return b.addrs[name] }
@@ -26,15 +26,13 @@ func (b *bench) addr(name string) string { return b.addrs[name] }
 // start runs the provider in that role and every proxy in front of it, each a process of its own so that none pays for another's garbage.
 func (b *bench) start(ctx context.Context, provider string) error {
 	b.addrs = map[string]string{}
-	for _, name := range []string{"provider", "bare", "spill", "ocr-proxy", "admin"} {
-		l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-		if err != nil {
-			return err
-		}
-		b.addrs[name] = l.Addr().String()
-		if err := l.Close(); err != nil {
-			return err
-		}
+	names := []string{"provider", "bare", "spill", "ocr-proxy", "admin"}
+	free, err := child.FreeAddresses(ctx, len(names))
+	if err != nil {
+		return err
+	}
+	for i, name := range names {
+		b.addrs[name] = free[i]
 	}
 	upstream := "http://" + b.addrs["provider"]
 	self, err := os.Executable()
@@ -54,60 +52,26 @@ providers:
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		return err
 	}
-	for _, c := range []struct {
-		name string
-		args []string
-	}{
-		{"provider", []string{self, "-role", provider, "-addr", b.addrs["provider"]}},
-		{"bare", []string{self, "-role", "bare", "-addr", b.addrs["bare"], "-upstream", upstream}},
-		{"spill", []string{self, "-role", "spill", "-addr", b.addrs["spill"], "-upstream", upstream}},
-		{"ocr-proxy", []string{b.product, "serve", "--config", config}},
+	for _, c := range []child.Command{
+		{Name: "provider", Path: self, Args: []string{"-role", provider, "-addr", b.addrs["provider"]}},
+		{Name: "bare", Path: self, Args: []string{"-role", "bare", "-addr", b.addrs["bare"], "-upstream", upstream}},
+		{Name: "spill", Path: self, Args: []string{"-role", "spill", "-addr", b.addrs["spill"], "-upstream", upstream}},
+		{Name: "ocr-proxy", Path: b.product, Args: []string{"serve", "--config", config}},
 	} {
-		if err := b.child(ctx, c.name, c.args); err != nil {
+		c.Env = []string{"TMPDIR=" + b.dir}
+		x, err := c.Start(ctx)
+		if err != nil {
 			return err
 		}
+		b.children = append(b.children, x)
 	}
 	return nil
 }
 
-func (b *bench) child(ctx context.Context, name string, args []string) error {
-	log, err := os.Create(filepath.Join(b.dir, name+".log"))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = log.Close() }()
-	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-	cmd.Env = append(os.Environ(), "TMPDIR="+b.dir)
-	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	b.children = append(b.children, cmd)
-	for range 200 {
-		conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", b.addrs[name])
-		if err == nil {
-			return conn.Close()
-		}
-		time.Sleep(25 * time.Millisecond)
-	}
-	text, _ := os.ReadFile(log.Name())
-	return fmt.Errorf("%s does not listen on %s: %s", name, b.addrs[name], text)
-}
-
-// stop ends the processes that start began, and only those.
+// stop ends the processes that start began, and only those. Requests that wait for minutes are not waited for.
 func (b *bench) stop() {
-	for _, c := range b.children {
-		_ = c.Process.Signal(syscall.SIGTERM)
-	}
-	for _, c := range b.children {
-		done := make(chan struct{})
-		go func() { _ = c.Wait(); close(done) }()
-		select {
-		case <-done:
-		case <-time.After(3 * time.Second):
-			_ = c.Process.Kill()
-			<-done
-		}
+	for _, x := range b.children {
+		x.Kill()
 	}
 }
 
@@ -127,8 +91,15 @@ func serveRole(o options) error {
 	default:
 		return fmt.Errorf("no role is called %q", o.role)
 	}
-	s := &http.Server{Addr: o.addr, Handler: h, ReadHeaderTimeout: 10 * time.Second}
-	return s.ListenAndServe()
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", o.addr)
+	if err != nil {
+		return err
+	}
+	if _, err := io.WriteString(os.Stderr, child.Ready); err != nil {
+		return err
+	}
+	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
+	return s.Serve(l)
 }
 
 // answer is a provider that reads the document and says what an OCR answer of 20 KB would.

@@ -11,12 +11,13 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"slices"
 	"text/tabwriter"
 	"time"
+
+	"github.com/ocr-proxy/ocr-proxy/internal/child"
 )
 
 type options struct {
@@ -55,10 +56,8 @@ func run(ctx context.Context, o options) error {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	product := filepath.Join(dir, "ocr-proxy")
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", product, "./cmd/ocr-proxy")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("build ./cmd/ocr-proxy (run this from the project's root): %w\n%s", err, out)
+	if err := child.Build(ctx, product); err != nil {
+		return err
 	}
 	b := &bench{dir: dir, product: product, options: o}
 	defer b.stop()

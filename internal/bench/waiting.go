@@ -3,13 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"net"
-	"net/http"
-	"os"
 	"strconv"
-	"strings"
 	"time"
+
+	"github.com/ocr-proxy/ocr-proxy/internal/child"
 )
 
 // attempted counts the answers that make a request wait.
@@ -38,52 +36,31 @@ func (b *bench) memory(ctx context.Context) error {
 		}
 	}
 	sent := time.Since(began)
-	var metrics string
+	var metrics child.Metrics
 	for range 60 { // until the last one has had its first answer
 		time.Sleep(time.Second)
 		var err error
-		if metrics, err = b.metrics(ctx); err != nil {
+		if metrics, err = child.Scrape(ctx, b.addr("admin")); err != nil {
 			return err
 		}
-		if strings.HasSuffix(field(metrics, attempted), " "+strconv.Itoa(n)) {
+		if count, _ := metrics.Sum(attempted); int(count) >= n {
 			break
 		}
 	}
-	proxy := b.children[len(b.children)-1].Process.Pid
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", proxy))
+	proxy := b.children[len(b.children)-1]
+	resident, err := proxy.Resident()
 	if err != nil {
-		return fmt.Errorf("the memory of a process is read from /proc: %w", err)
+		return err
+	}
+	peak, err := proxy.Peak()
+	if err != nil {
+		return err
 	}
 	fmt.Printf("%d requests of %d bytes waiting, sent in %s\n", n, size, sent.Round(time.Millisecond))
-	for _, name := range []string{"VmRSS", "VmHWM"} {
-		fmt.Printf("%-28s %s\n", name, field(string(status), name+":"))
-	}
+	fmt.Printf("%-28s %d kB\n%-28s %d kB\n", "resident", resident>>10, "its peak", peak>>10)
 	for _, name := range []string{"ocrproxy_in_flight", attempted, "ocrproxy_body_memory_bytes", "ocrproxy_body_spilled_bytes"} {
-		fmt.Printf("%-28s %s\n", name, field(metrics, name))
+		v, _ := metrics.Sum(name)
+		fmt.Printf("%-28s %.0f\n", name, v)
 	}
 	return nil
-}
-
-func (b *bench) metrics(ctx context.Context) (string, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+b.addr("admin")+"/metrics", http.NoBody)
-	if err != nil {
-		return "", err
-	}
-	resp, err := (&http.Client{Timeout: 10 * time.Second}).Do(req)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	text, err := io.ReadAll(resp.Body)
-	return string(text), err
-}
-
-// field is the rest of the first line that begins with that text.
-func field(text, prefix string) string {
-	for line := range strings.Lines(text) {
-		if rest, ok := strings.CutPrefix(line, prefix); ok {
-			return strings.Join(strings.Fields(rest), " ")
-		}
-	}
-	return "not found"
 }

@@ -12,6 +12,9 @@ import (
 
 const letterHeader = "Ocr-Proxy-Dead-Letter-Id"
 
+// patience is how long a worker waits for an answer.
+const patience = 60 * time.Second
+
 // worker is a client with one kept connection, as plain as HTTP/1.1 allows, to leave the cores to what is tried.
 type worker struct {
 	addr string

@@ -93,11 +93,11 @@ func (c *crash) folder(ctx context.Context, p place, provider string, random *ra
 	f.letters, f.jobs = len(promised.letters), len(promised.jobs)
 
 	// A last start and an orderly end: nothing of all that stands in the way, and nothing unfinished is left.
-	x, err := p.start(ctx, config)
+	x, err := p.proxy(config).Start(ctx)
 	if err != nil {
 		return f, err
 	}
-	if err := x.stop(); err != nil {
+	if err := x.Stop(); err != nil {
 		return f, err
 	}
 	left, err := entries(letters, "tmp")
@@ -111,22 +111,22 @@ func (c *crash) folder(ctx context.Context, p place, provider string, random *ra
 // that were on their way.
 func (c *crash) round(ctx context.Context, p place, config string, promised *ledger, random *rand.Rand) (unanswered int, err error) {
 	if random.IntN(8) == 0 {
-		x, _, err := p.spawn(ctx, config)
+		x, _, err := p.proxy(config).Spawn(ctx)
 		if err != nil {
 			return 0, err
 		}
 		time.Sleep(time.Duration(random.Int64N(int64(100 * time.Millisecond))))
-		x.kill()
+		x.Kill()
 		return 0, nil
 	}
-	x, err := p.start(ctx, config)
+	x, err := p.proxy(config).Start(ctx)
 	if err != nil {
 		return 0, err
 	}
-	load := newLoad(x.addrs, c.workers, random.Uint64(), promised)
+	load := newLoad(x.Addr, c.workers, random.Uint64(), promised)
 	time.Sleep(time.Duration(random.Int64N(int64(c.longest))))
 	load.killed.Store(true)
-	x.kill()
+	x.Kill()
 	return load.wait()
 }
 

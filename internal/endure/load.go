@@ -40,13 +40,13 @@ type load struct {
 	wg         sync.WaitGroup
 }
 
-func newLoad(addrs map[string]string, workers int, seed uint64, promised *ledger) *load {
+func newLoad(addr func(account string) string, workers int, seed uint64, promised *ledger) *load {
 	l := &load{promised: promised}
 	names := []string{"strict", "busy", "gone", "jobs"}
 	for i := range workers {
 		name := names[i%len(names)]
 		l.wg.Go(func() {
-			if err := l.work(name, addrs[name], rand.New(rand.NewPCG(seed, uint64(i)))); err != nil {
+			if err := l.work(name, addr(name), rand.New(rand.NewPCG(seed, uint64(i)))); err != nil {
 				l.fault.Store(&err)
 			}
 		})

@@ -12,10 +12,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"time"
+
+	"github.com/ocr-proxy/ocr-proxy/internal/child"
 )
 
 var errUsage = errors.New("use: endure storm|crash [flags]; -h lists them")
@@ -72,11 +73,9 @@ func newPlace(ctx context.Context, parent string, out io.Writer) (place, error) 
 		return place{}, err
 	}
 	p := place{dir: dir, product: filepath.Join(dir, "ocr-proxy.exe"), out: out}
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", p.product, "github.com/ocr-proxy/ocr-proxy/cmd/ocr-proxy")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if text, err := build.CombinedOutput(); err != nil {
+	if err := child.Build(ctx, p.product); err != nil {
 		p.remove()
-		return place{}, fmt.Errorf("build the program: %w\n%s", err, text)
+		return place{}, err
 	}
 	return p, nil
 }

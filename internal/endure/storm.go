@@ -126,14 +126,14 @@ func (s *storm) blow(ctx context.Context, p place, rate float64) error {
 	if err != nil {
 		return err
 	}
-	x, err := p.start(ctx, config)
+	x, err := p.proxy(config).Start(ctx)
 	if err != nil {
 		return err
 	}
-	answers, took, err := s.send(ctx, x.addrs["gone"], rate*s.share)
-	err = errors.Join(err, x.stop())
+	answers, took, err := s.send(ctx, x.Addr("gone"), rate*s.share)
+	err = errors.Join(err, x.Stop())
 	if err != nil {
-		return fmt.Errorf("storm: %w\n%s", err, &x.log)
+		return fmt.Errorf("storm: %w\n%s", err, x.Log())
 	}
 	dir, err := p.folder("bare-after")
 	if err != nil {
@@ -147,7 +147,7 @@ func (s *storm) blow(ctx context.Context, p place, rate float64) error {
 	each := func(d time.Duration) time.Duration {
 		return (d / time.Duration(len(answers)+1)).Round(time.Microsecond)
 	}
-	p.say("the program's CPU        %s user, %s system for each document", each(x.cmd.ProcessState.UserTime()), each(x.cmd.ProcessState.SystemTime()))
+	p.say("the program's CPU        %s user, %s system for each document", each(x.State().UserTime()), each(x.State().SystemTime()))
 	return s.verify(p, letters, answers)
 }
 

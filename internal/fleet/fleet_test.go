@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/ocr-proxy/ocr-proxy/internal/child"
 )
 
 func spans(ms ...int) []time.Duration {
@@ -212,7 +214,7 @@ func TestBars(t *testing.T) {
 		{bar{scenario: "s", what: "w", value: 1.051, limit: 1.05}, "1.051  ≤ 1.05  MISSED"},
 		{bar{scenario: "s", what: "w", value: 0.93, limit: 0.92, atLeast: true}, "0.93  ≥ 0.92  ok"},
 		{bar{scenario: "s", what: "w", value: 0.91, limit: 0.92, atLeast: true}, "0.91  ≥ 0.92  MISSED"},
-		{bar{scenario: "s", what: "w", unit: " %", limit: 3, missing: errNoRedis.Error()}, "not measured (redis-server is not on PATH)  ≤ 3 %  MISSED"},
+		{bar{scenario: "s", what: "w", unit: " %", limit: 3, missing: child.ErrNoRedis.Error()}, "not measured (redis-server is not on PATH)  ≤ 3 %  MISSED"},
 		{bar{scenario: "s", what: "w", value: nan(), limit: 3}, "NaN  ≤ 3  MISSED"},
 	} {
 		require.Equal(t, c.text, strings.TrimSpace(strings.TrimPrefix(c.bar.String(), "bar s         w")))
@@ -263,19 +265,6 @@ func TestTheResultDocumentKeepsWhatIsAboveItsMark(t *testing.T) {
 
 	require.NoError(t, os.WriteFile(path, []byte("# Fleet\n"), 0o600))
 	require.ErrorContains(t, f.write(path, "", "", ""), "has no line")
-}
-
-func TestProcessFigures(t *testing.T) {
-	kept, err := residentIn("Name:\tx\nVmHWM:\t  20 kB\nVmRSS:\t    1234 kB\n")
-	require.NoError(t, err)
-	require.Equal(t, int64(1234<<10), kept)
-	_, err = residentIn("Name:\tx\n")
-	require.Error(t, err)
-	busy, err := processorIn("42 (ocr (x) y) S 1 2 3 4 5 6 7 8 9 10 150 50 7 8 20 0\n")
-	require.NoError(t, err)
-	require.Equal(t, 2*time.Second, busy)
-	_, err = processorIn("42 (x) S 1")
-	require.Error(t, err)
 }
 
 func TestSettingsAreScaled(t *testing.T) {

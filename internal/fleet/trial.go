@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/ocr-proxy/ocr-proxy/internal/child"
 )
 
 // trial is one way of sending the documents of a crew to an account.
@@ -56,13 +58,13 @@ func (f *fleet) run(ctx context.Context, t trial, ready func()) (_ *result, err 
 		return nil, err
 	}
 	defer up.close()
-	var redis *redisServer
+	var redis *child.Redis
 	if t.shared {
-		if redis, err = f.place.redis(ctx); err != nil {
+		if redis, err = child.StartRedis(ctx, f.place.dir); err != nil {
 			return nil, err
 		}
-		defer func() { redis.kill() }()
-		t.settings.state = redis.url()
+		defer func() { redis.Kill() }()
+		t.settings.state = redis.URL()
 	}
 	targets := []string{up.addr}
 	var letters []string
@@ -191,10 +193,10 @@ func alone(ctx context.Context, proxies []*process) (n int) {
 }
 
 // flicker kills the Redis after a quarter of the time and starts it again, empty, after half of it.
-func flicker(ctx context.Context, redis *redisServer, proxies []*process, length time.Duration) []string {
+func flicker(ctx context.Context, redis *child.Redis, proxies []*process, length time.Duration) []string {
 	began := time.Now()
 	pause(ctx, length/4)
-	redis.kill()
+	redis.Kill()
 	pause(ctx, time.Until(began.Add(length*2/5)))
 	left := 0
 	for _, x := range proxies {
@@ -203,7 +205,7 @@ func flicker(ctx context.Context, redis *redisServer, proxies []*process, length
 		}
 	}
 	pause(ctx, time.Until(began.Add(length/2)))
-	if err := redis.start(ctx); err != nil {
+	if err := redis.Start(ctx); err != nil {
 		return []string{"Redis did not start again: " + err.Error()}
 	}
 	return []string{fmt.Sprintf("Redis was killed after a quarter of the ideal time and started again, empty, after half of it; %d of %d proxies said meanwhile that they are alone", left, len(proxies))}

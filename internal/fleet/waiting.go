@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/ocr-proxy/ocr-proxy/internal/child"
 )
 
 const waitingName = "waiting"
@@ -84,7 +86,7 @@ func (f *fleet) queue(ctx context.Context, n int) (held, error) {
 	if err != nil {
 		return held{}, err
 	}
-	defer x.kill() // as many would have to be let go
+	defer x.Kill() // as many would have to be let go
 	return x.fill(ctx, "ocr-proxy, in the queue", n, func(ctx context.Context) (int, error) {
 		depth, ok, err := x.metric(ctx, "ocrproxy_queue_depth")
 		if err == nil && !ok {
@@ -103,19 +105,19 @@ func (f *fleet) bare(ctx context.Context, n int) (held, error) {
 	if err != nil {
 		return held{}, err
 	}
-	defer blocked.kill()
+	defer blocked.Kill()
 	x, err := f.place.child(ctx, "bare", "http://"+blocked.addr)
 	if err != nil {
 		return held{}, err
 	}
-	defer x.kill()
+	defer x.Kill()
 	return x.fill(ctx, "httputil.ReverseProxy, upstream blocked", n, func(ctx context.Context) (int, error) { return blockedCalls(ctx, blocked.addr) })
 }
 
 // fill sends that many requests, waits until nearly all of them (those apart that have been let go on the way) wait, and observes the process.
 func (x *process) fill(ctx context.Context, description string, n int, waiting func(context.Context) (int, error)) (h held, err error) {
 	h.description = description
-	if h.idle, err = x.resident(); err != nil {
+	if h.idle, err = x.Resident(); err != nil {
 		return h, err
 	}
 	conns := make([]net.Conn, 0, n)
@@ -149,68 +151,22 @@ func (x *process) fill(ctx context.Context, description string, n int, waiting f
 		return h, fmt.Errorf("%s: of %d requests only %d wait", description, n, count)
 	}
 	pause(ctx, settling)
-	before, err := x.processor()
+	before, err := x.Processor()
 	if err != nil {
 		return h, err
 	}
 	began := time.Now()
 	pause(ctx, observed)
-	after, err := x.processor()
+	after, err := x.Processor()
 	if err != nil {
 		return h, err
 	}
 	h.busy = (after - before).Seconds() / time.Since(began).Seconds()
-	if h.full, err = x.resident(); err != nil {
+	if h.full, err = x.Resident(); err != nil {
 		return h, err
 	}
 	h.requests, err = waiting(ctx)
 	return h, err
-}
-
-// resident is the memory that the process has, in bytes.
-func (x *process) resident() (int64, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", x.cmd.Process.Pid))
-	if err != nil {
-		return 0, fmt.Errorf("the memory of a process is read from /proc: %w", err)
-	}
-	return residentIn(string(text))
-}
-
-func residentIn(status string) (int64, error) {
-	for line := range strings.Lines(status) {
-		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
-			kb, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 64)
-			return kb << 10, err
-		}
-	}
-	return 0, errors.New("it does not say what is resident")
-}
-
-// processor is the time that the process has had on the cores.
-func (x *process) processor() (time.Duration, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", x.cmd.Process.Pid))
-	if err != nil {
-		return 0, fmt.Errorf("the processor time of a process is read from /proc: %w", err)
-	}
-	return processorIn(string(text))
-}
-
-// processorIn adds the user and the system time, which stand behind the command's name in hundredths of a second.
-func processorIn(stat string) (time.Duration, error) {
-	_, rest, _ := strings.Cut(stat[strings.LastIndexByte(stat, ')')+1:], " ")
-	fields := strings.Fields(rest)
-	if len(fields) < 13 {
-		return 0, errors.New("the process has no times")
-	}
-	var ticks int64
-	for _, field := range fields[11:13] {
-		n, err := strconv.ParseInt(field, 10, 64)
-		if err != nil {
-			return 0, err
-		}
-		ticks += n
-	}
-	return time.Duration(ticks) * 10 * time.Millisecond, nil
 }
 
 // openFiles is how many files a process may have open; 0: not known.
@@ -250,8 +206,8 @@ func blockedCalls(ctx context.Context, addr string) (int, error) {
 
 // child starts this program in a role.
 func (p place) child(ctx context.Context, role, upstream string) (*process, error) {
-	x := &process{name: role}
-	return x, x.start(ctx, p.self, "-role", role, "-upstream", upstream)
+	x := &process{}
+	return x, x.start(ctx, role, child.Command{Name: role, Path: p.self, Args: []string{"-role", role, "-upstream", upstream}})
 }
 
 // holder is an upstream that answers no POST; a GET tells how many it holds.

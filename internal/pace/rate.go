@@ -27,6 +27,7 @@ const (
 	beyond     = 1.2      // times the last limit without a throttle: that limit is no more, and doubling is safe
 	near       = 0.2      // two limits that differ by less are the same one: it is steady, and is probed half as often
 	lowest     = 1.0 / 8  // of StartRate: no throttle pushes the rate lower, so that a request alone has its attempts within its time
+	highest    = 10_000.0 // per second: no throttle has to be found beyond it, since no account gives as many
 	rampStep   = 1.0 / 10 // of Recovery: the first doubling, and the longest time that counts for growth at once
 	searchStep = 1.0 / 4  // of Recovery: the doubling beyond the last limit
 )
@@ -149,6 +150,7 @@ func (r *Rate) GiveBack(cost int) { r.Debt = max(0, r.Debt-float64(cost)) }
 
 // grow moves the rate along its curve by the time since the last slot.
 func (r *Rate) grow(now time.Time, more bool, t Tuning) {
+	defer func() { r.Limit = min(r.Limit, highest) }()
 	if !more {
 		if r.Loose {
 			r.Limit, r.Loose, r.Ramp, r.Debt = 0, false, false, 0
@@ -261,7 +263,7 @@ func (r *Rate) meet(limit, keep float64, e Evidence, t Tuning) {
 		limit = min(limit, e.Seed)
 	}
 	floor := lowest * t.StartRate
-	r.Top = max(r.Top, floor)
+	r.Top = min(max(r.Top, floor), highest)
 	r.Limit = min(max(limit*keep, floor), r.Top)
 	r.Low, r.Span, r.Grown = r.Limit, r.cycle(t), 0
 	r.Ramp, r.Loose, r.Cut = false, false, r.Taken
@@ -283,7 +285,7 @@ func (r *Rate) Resume(now time.Time, accepted float64, t Tuning) {
 		return
 	}
 	known := r.Limit > 0 && !r.Loose
-	goal, bound := max(accepted, t.StartRate), false
+	goal, bound := min(max(accepted, t.StartRate), highest), false
 	if known {
 		bound = goal > (1-2*near)*r.Limit
 		goal = min(goal, r.Limit)

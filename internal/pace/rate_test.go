@@ -145,3 +145,26 @@ func TestAClockThatIsPutBack(t *testing.T) {
 		require.WithinDuration(t, start.Add(time.Second), r.At, 200*time.Millisecond)
 	}
 }
+
+// Who waits for something else than the rate must not make it a number that nobody can count with.
+func TestARateHasACeiling(t *testing.T) {
+	for name, r := range map[string]Rate{
+		"doubling":              {Limit: 1000, Top: 1000, Low: 1000, Ramp: true, Step: 1, At: time.Unix(1000, 0)},
+		"beyond the last limit": {Limit: 9900, Top: 9900, Low: 9000, Span: 10, Grown: 10, At: time.Unix(1000, 0)},
+	} {
+		now := r.At
+		for range 10_000 {
+			now = now.Add(time.Second)
+			r.Take(now, 1, true, tuning())
+			require.LessOrEqual(t, r.Limit, highest, name)
+		}
+		require.InDelta(t, highest, r.Limit, 1, name)
+		_, err := json.Marshal(r)
+		require.NoError(t, err)
+	}
+	r := Rate{At: time.Unix(1000, 0)}
+	r.Resume(r.At, 1e9, tuning())
+	require.LessOrEqual(t, r.Limit, highest)
+	r.Throttled(r.At, Evidence{Slot: 1, Seed: 1e9}, tuning())
+	require.LessOrEqual(t, r.Limit, highest)
+}

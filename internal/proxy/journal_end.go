@@ -21,6 +21,9 @@ type endedJob struct {
 	id     string
 	record *dlq.JobRecord // nil: the journal does not know it
 	failed bool
+	// forgotten says that the provider knows the job no more although nobody has seen its end. Its text will never come: the document has to be
+	// sent anew, and nothing but its start has it.
+	forgotten bool
 }
 
 // followJob looks whether an answer is about a job that has come to its end.
@@ -35,6 +38,7 @@ func (x *exchange) followJob(j *provider.Jobs) {
 	}
 	switch {
 	case job.failed || job.record != nil && x.ended(j, job.record):
+		job.forgotten = !job.failed && x.polls() && x.statusOf(x.last.resp) >= http.StatusBadRequest
 		x.job = job
 		x.account.Permits.Ended(id)
 	case job.record == nil && x.account.Permits.Holds(id) && x.saysEnd(j):
@@ -110,12 +114,12 @@ func (x *exchange) looksWhereItIs(j *provider.Jobs, r *dlq.JobRecord) bool {
 	return !told
 }
 
-// aboutJob makes the letter about a failed job, or about a result to look at, one about the document that the job was started for. Its request is
+// aboutJob makes the letter about a failed or forgotten job, or about a result to look at, one about the document that the job was started for. Its request is
 // the start, which is what a replay has to send, and without a token of ours, under which the provider would only name the same job again; the
 // job's own start keeps it. It gives the body that belongs to the letter.
 func (x *exchange) aboutJob(e *dlq.Envelope, body io.ReadCloser) io.ReadCloser {
 	job := x.job
-	if job == nil || !job.failed && (x.class() != classify.Soft || job.record == nil) {
+	if job == nil || !job.failed && !job.forgotten && (x.class() != classify.Soft || job.record == nil) {
 		return body // a result whose start is not known is asked for again by the poll itself
 	}
 	e.Job = &dlq.Job{ID: job.id}
@@ -131,6 +135,9 @@ func (x *exchange) aboutJob(e *dlq.Envelope, body io.ReadCloser) io.ReadCloser {
 	e.IdempotencyKey, e.RequestFingerprint = r.IdempotencyKey, r.RequestFingerprint
 	if job.failed {
 		e.Diagnostic = "The job that this request started ended as failed (" + cmp.Or(e.ErrorCode, "no code") + "); look at the document and the options, then replay it as a new job."
+	}
+	if job.forgotten {
+		e.Diagnostic = "The provider does not know the job any more that this request started (" + cmp.Or(e.ErrorCode, "no code") + "), and nobody has had its result; replay it as a new job."
 	}
 	payload, err := x.account.Jobs.JobPayload(r)
 	if err != nil {

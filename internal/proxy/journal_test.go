@@ -327,6 +327,27 @@ func TestAJobThatTheProviderForgotIsForgotten(t *testing.T) {
 	})
 }
 
+// The record of the job goes with such an answer, and with it the document: the letter must have it.
+func TestTheLetterOfAForgottenJobHasItsDocument(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		j := newJournaling(t, defaults("textract"),
+			step{header: amzJSON, body: `{"JobId":"j-1"}`}, step{header: amzJSON, body: `{"JobStatus":"IN_PROGRESS"}`},
+			step{status: 400, header: amzJSON, body: `{"__type":"InvalidJobIdException"}`})
+		j.send(t.Context(), textractStart("Ocr-Proxy-Document-Id: d-1|Ocr-Proxy-Tenant: acme"))
+		j.send(t.Context(), textractPoll("j-1"))
+		require.Equal(t, "permanent", j.send(t.Context(), textractPoll("j-1")).own("Outcome"))
+		e := j.sink.letters[0]
+		require.Equal(t, "j-1", e.Job.ID)
+		require.Equal(t, []string{"d-1", "acme", "StartDocumentAnalysis", "InvalidJobIdException"}, []string{e.DocumentID, e.Tenant, e.Operation, e.ErrorCode})
+		require.Equal(t, s3Start, j.sink.bodies[0], "what a replay sends")
+		require.Empty(t, e.Request.Token, "a replay is a new job")
+		require.Contains(t, e.Diagnostic, "replay it as a new job")
+		synctest.Wait()
+		require.Empty(t, j.records())
+		j.quiet()
+	})
+}
+
 func TestJobsOfEveryKindAreFollowedToTheirEnd(t *testing.T) {
 	t.Parallel()
 	for kind, c := range map[string]struct {

@@ -21,8 +21,14 @@ const (
 	// mostTook is the longest that a change is expected to take. All the slots that come in that time are reserved in advance, too, so that a
 	// server that is far away, or whom many ask, does not make the rate slower.
 	mostTook = 600 * time.Millisecond
+	// mostSlots bounds the slots that one trip reserves, whatever the rate is: they take memory, and the next trip brings more.
+	mostSlots = 2048
 	// stale is how long a reserved slot can still be used after its time, by a process that was kept from it.
 	stale = 250 * time.Millisecond
+	// unused is after how long a slot that nobody has taken tells that there are slots to spare.
+	unused = 50 * time.Millisecond
+	// sparedLately is how long that counts.
+	sparedLately = 500 * time.Millisecond
 	// waitedLately is how long it counts for all that somebody, anywhere, waited for a slot.
 	waitedLately = 2 * time.Second
 	// resumedLately is the time in which all processes hear of the end of an outage: only the first of them resumes the rate.
@@ -60,8 +66,9 @@ type Pacer struct {
 	rate    pace.Rate // alone its own, else a copy of what is shared; in this process' clock
 	known   pacing    // what was shared when it was last seen, in the server's clock
 	slots   []pace.Slot
-	wanted  bool // somebody waits for a slot
-	more    bool // and others behind him
+	wanted  bool      // somebody waits for a slot
+	more    bool      // and others behind him
+	spared  time.Time // when slots were last left over: then it is not the rate that is waited for
 	pending []change
 	took    time.Duration // what a change takes, smoothed
 	share   float64       // of the slots given out while this process waited, those that it got
@@ -91,6 +98,9 @@ func (p *Pacer) Take(now time.Time, cost int, more bool) (slot uint64, at time.T
 	}
 	if p.rate.PerSecond(p.tuning) == 0 {
 		return p.rate.Taken, time.Time{}, true
+	}
+	if len(p.slots) > 0 && now.Sub(p.slots[0].At) > unused {
+		p.spared = now
 	}
 	for len(p.slots) > 0 && now.Sub(p.slots[0].At) > stale {
 		p.slots = p.slots[1:]
@@ -284,6 +294,7 @@ func (p *Pacer) step() (again time.Duration) {
 		return 0
 	}
 	pending, wanted, more, t, last, horizon := p.pending, p.wanted, p.more, p.tuning, p.known, ahead+2*p.took
+	spare := time.Since(p.spared) < sparedLately
 	greedy := p.last > 0 && p.had() > hadMuch
 	p.pending = nil
 	p.mu.Unlock()
@@ -304,12 +315,15 @@ func (p *Pacer) step() (again time.Duration) {
 			most := 1
 			if more {
 				v.Waited = now
-				most = int(limit * horizon.Seconds() / float64(p.account.Peers()))
+				most = min(mostSlots, int(limit*horizon.Seconds()/float64(p.account.Peers())))
 				if !greedy || most == 0 {
 					most++
 				}
 			}
-			slots = v.Reserve(now, now.Add(horizon), most, now.Sub(v.Waited) < waitedLately, t)
+			// A process that had slots to spare waits for this trip and not for the rate, which must not grow for that: nothing would end it. The limit
+			// of a restart goes when nobody waits; whether the others do it cannot know.
+			byRate := now.Sub(v.Waited) < waitedLately && (!spare || v.Loose && p.account.Peers() > 1)
+			slots = v.Reserve(now, now.Add(horizon), most, byRate, t)
 			next = v.Next(now, t)
 		}
 		return v, worth || len(slots) > 0

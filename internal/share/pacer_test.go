@@ -315,3 +315,32 @@ func TestPacingWithoutTheServer(t *testing.T) {
 	cancel()
 	running.Wait()
 }
+
+// A provider that takes whatever it is asked for is not what the workers wait for: it is their own calls, and at times the trip to the server. The
+// rate must not go on growing because of that, nor must slots be reserved that nobody is going to use.
+func TestARateThatLimitsNobodyDoesNotGrow(t *testing.T) {
+	t.Parallel()
+	address := startServer(t).address()
+	s := settings()
+	s.Adaptive, s.StartRate = true, 100
+	c := newSidecars(t, 1, address, s)[0]
+	var called atomic.Int64
+	call := func() pace.Result {
+		if called.Add(1) == 1 {
+			return pace.Throttled
+		}
+		time.Sleep(20 * time.Millisecond)
+		return pace.Accepted
+	}
+	const workers, most = 16, 16 / 0.02 // A worker cannot make more calls a second than it has time for.
+	highest, slots := 0.0, 0
+	run(t, []*sidecar{c}, workers, call, 4*time.Second, func(least, _ int64) bool {
+		c.pacer.mu.Lock()
+		highest, slots = max(highest, c.pacer.known.Limit), max(slots, cap(c.pacer.slots))
+		c.pacer.mu.Unlock()
+		t.Logf("%d calls in 4 s; the rate is %.4g, room for %d slots", least, highest, slots)
+		return least > most/4
+	})
+	require.Less(t, highest, 8.0*most)
+	require.LessOrEqual(t, slots, 4*mostSlots)
+}

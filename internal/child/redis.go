@@ -1,4 +1,4 @@
-package main
+package child
 
 import (
 	"context"
@@ -10,21 +10,23 @@ import (
 	"time"
 )
 
-// redisServer is one that keeps nothing and ends with its scenario.
-type redisServer struct {
+// ErrNoRedis says that there is no Redis server to start.
+var ErrNoRedis = errors.New("redis-server is not on PATH")
+
+// Redis is a Redis server that keeps nothing.
+type Redis struct {
 	command, dir string
 	host, port   string
 	cmd          *exec.Cmd
 }
 
-var errNoRedis = errors.New("redis-server is not on PATH")
-
-func (p place) redis(ctx context.Context) (*redisServer, error) {
+// StartRedis starts one on a free port and waits until it answers. The error wraps ErrNoRedis where there is none on PATH.
+func StartRedis(ctx context.Context, dir string) (*Redis, error) {
 	command, err := exec.LookPath("redis-server")
 	if err != nil {
-		return nil, errNoRedis
+		return nil, ErrNoRedis
 	}
-	addr, err := freeAddress(ctx)
+	addr, err := FreeAddress(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -32,14 +34,15 @@ func (p place) redis(ctx context.Context) (*redisServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &redisServer{command: command, dir: p.dir, host: host, port: port}
-	return r, r.start(ctx)
+	r := &Redis{command: command, dir: dir, host: host, port: port}
+	return r, r.Start(ctx)
 }
 
-func (r *redisServer) url() string { return "redis://" + net.JoinHostPort(r.host, r.port) }
+// URL is what state.url takes.
+func (r *Redis) URL() string { return "redis://" + net.JoinHostPort(r.host, r.port) }
 
-// start runs the server, on the same port each time, and waits until it answers.
-func (r *redisServer) start(ctx context.Context) error {
+// Start starts it again, empty and on the same port, and waits until it answers.
+func (r *Redis) Start(ctx context.Context) error {
 	r.cmd = exec.CommandContext(ctx, r.command, "--bind", r.host, "--port", r.port, "--save", "", "--appendonly", "no", "--dir", r.dir)
 	if err := r.cmd.Start(); err != nil {
 		return err
@@ -51,14 +54,17 @@ func (r *redisServer) start(ctx context.Context) error {
 			return nil
 		}
 		if time.Since(began) > patience || ctx.Err() != nil {
-			r.kill()
+			r.Kill()
 			return fmt.Errorf("redis-server does not answer: %w", err)
 		}
-		pause(ctx, 20*time.Millisecond)
+		select {
+		case <-ctx.Done():
+		case <-time.After(20 * time.Millisecond):
+		}
 	}
 }
 
-func (r *redisServer) ping(ctx context.Context) error {
+func (r *Redis) ping(ctx context.Context) error {
 	c, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", net.JoinHostPort(r.host, r.port))
 	if err != nil {
 		return err
@@ -78,8 +84,8 @@ func (r *redisServer) ping(ctx context.Context) error {
 	return err
 }
 
-// kill ends the server as kill -9 does.
-func (r *redisServer) kill() {
+// Kill ends the server as kill -9 does.
+func (r *Redis) Kill() {
 	_ = r.cmd.Process.Kill()
 	_ = r.cmd.Wait()
 }
