@@ -46,8 +46,8 @@ func mistral() *Provider {
 		},
 		Structured: &Structured{Asked: []StructuredOutput{
 			chatOutput(),
-			{Path: "document_annotation_format.type", Words: []string{"json_object", "json_schema"}, Outputs: []string{"document_annotation"}},
-			{Path: "bbox_annotation_format.type", Words: []string{"json_object", "json_schema"}, Outputs: []string{"pages[].images[].image_annotation"}},
+			{Path: "document_annotation_format.type", Words: []string{jsonObject, "json_schema"}, Outputs: []Output{{Path: "document_annotation"}}},
+			{Path: "bbox_annotation_format.type", Words: []string{jsonObject, "json_schema"}, Outputs: []Output{{Path: "pages[].images[].image_annotation"}}},
 		}},
 		Charged:   mistralCharged,
 		Jobs:      mistralJobs(),

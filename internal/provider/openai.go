@@ -42,7 +42,9 @@ func openai() *Provider {
 		},
 		Structured: &Structured{Asked: []StructuredOutput{
 			chatOutput(),
-			{Path: "text.format.type", Words: []string{"json_object", "json_schema"}, Outputs: []string{"output[].content[].text"}},
+			{Path: "text.format.type", Words: []string{jsonObject, "json_schema"}, Outputs: []Output{
+				{Path: "output[].content[].text", Item: "output[].content[]", But: "reasoning_text"},
+			}},
 		}},
 		Table:            openaiTable(),
 		Problem:          genericProblem,

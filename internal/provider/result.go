@@ -63,12 +63,24 @@ type Structured struct {
 type StructuredOutput struct {
 	Path    string
 	Words   []string
-	Outputs []string // paths of strings that must be JSON
+	Outputs []Output
 }
 
+// Output is a place of an answer where there must be JSON.
+type Output struct {
+	Path   string // of a string
+	Item   string // path of the object that holds the string and tells its type; "": none does
+	But    string // the type whose string is no output
+	Object bool   // the JSON must be an object
+}
+
+// jsonObject is the word that asks for any JSON object. A schema may ask for something else, at engines that allow it.
+const jsonObject = "json_object"
+
 // WantedOutputs lists where the answer to a request must hold JSON; none: it was not asked for, or the request cannot be read.
-func (s *Structured) WantedOutputs(request io.Reader) []string {
-	var paths, outputs []string
+func (s *Structured) WantedOutputs(request io.Reader) []Output {
+	var paths []string
+	var outputs []Output
 	for _, way := range s.Asked {
 		paths = append(paths, way.Path)
 	}
@@ -77,8 +89,13 @@ func (s *Structured) WantedOutputs(request io.Reader) []string {
 		return nil
 	}
 	for _, way := range s.Asked {
-		if slices.Contains(way.Words, found.String(way.Path)) {
-			outputs = append(outputs, way.Outputs...)
+		word := found.String(way.Path)
+		if !slices.Contains(way.Words, word) {
+			continue
+		}
+		for _, output := range way.Outputs {
+			output.Object = word == jsonObject
+			outputs = append(outputs, output)
 		}
 	}
 	return outputs
@@ -92,20 +109,43 @@ const (
 )
 
 // Malformed reports whether an answer holds a string where JSON was asked for that is none.
-func Malformed(answer io.Reader, outputs []string) bool {
+func Malformed(answer io.Reader, outputs []Output) bool {
+	var paths []string
+	reads := map[string]func(v jsonstream.Value){}
 	malformed := false
-	err := jsonstream.Each(answer, outputs, maxOutput, func(_ string, v jsonstream.Value) {
-		if v.Type == jsonstream.String && !v.Cut && strings.TrimSpace(v.Text) != "" && !json.Valid([]byte(v.Text)) { // without a text something else was answered, such as the call of a tool
-			malformed = true
+	for _, output := range outputs {
+		if output.Item == "" {
+			reads[output.Path] = func(v jsonstream.Value) { malformed = malformed || output.malformed(v) }
+			continue
 		}
-	})
+		bad, counts := false, true // of the item that is being read: its type may come after its text
+		reads[output.Path] = func(v jsonstream.Value) { bad = bad || output.malformed(v) }
+		reads[output.Item+".type"] = func(v jsonstream.Value) { counts = v.Text != output.But }
+		reads[output.Item+"{}"] = func(jsonstream.Value) {
+			malformed = malformed || bad && counts
+			bad, counts = false, true
+		}
+	}
+	for path := range reads {
+		paths = append(paths, path)
+	}
+	err := jsonstream.Each(answer, paths, maxOutput, func(path string, v jsonstream.Value) { reads[path](v) })
 	return err == nil && malformed
+}
+
+// malformed reports whether a string is not the JSON that it should be. Without a text something else was answered, such as the call of a tool.
+func (o Output) malformed(v jsonstream.Value) bool {
+	text := strings.TrimSpace(v.Text)
+	if v.Type != jsonstream.String || v.Cut || text == "" {
+		return false
+	}
+	return !json.Valid([]byte(text)) || o.Object && text[0] != '{'
 }
 
 // chatOutput are the ways to ask for JSON that language models share.
 func chatOutput() StructuredOutput {
 	return StructuredOutput{
-		Path: "response_format.type", Words: []string{"json_object", "json_schema"},
-		Outputs: []string{"choices[].message.content", "choices[].message.content[].text"},
+		Path: "response_format.type", Words: []string{jsonObject, "json_schema"},
+		Outputs: []Output{{Path: "choices[].message.content"}, {Path: "choices[].message.content[].text"}},
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ocr-proxy/ocr-proxy/internal/breaker"
 	"github.com/ocr-proxy/ocr-proxy/internal/grpcwire"
 )
 
@@ -87,13 +88,19 @@ func silentCases(t *testing.T) map[string]struct {
 		body   string
 		reason string
 	}{
-		"text where JSON was asked for": {"openai", chat(wantsJSON), completion("The rent is 950."), "malformed_output"},
-		"JSON in a fence":               {"openai", chat(`,"response_format":{"type":"json_object"}`), completion("```json\n{}\n```"), "malformed_output"},
-		"JSON that breaks off":          {"mistral", chat(wantsJSON), completion(`{"rent": 950`), "malformed_output"},
-		"JSON as asked for":             {"openai", chat(wantsJSON), completion(`{"rent": 950}`), ""},
-		"a refusal":                     {"openai", chat(wantsJSON), `{"choices":[{"message":{"content":null,"refusal":"no","tool_calls":[{"function":{"arguments":"{}"}}]}}]}`, ""},
-		"text as asked for":             {"openai", chat(""), completion("The rent is 950."), ""},
-		"text in a response":            {"openai", call{target: "/v1/responses", header: asJSON, body: `{"text":{"format":{"type":"json_schema"}},"input":"x"}`}, `{"status":"completed","output":[{"content":[{"type":"output_text","text":"Sure!"}]}]}`, "malformed_output"},
+		"text where JSON was asked for":      {"openai", chat(wantsJSON), completion("The rent is 950."), "malformed_output"},
+		"JSON in a fence":                    {"openai", chat(`,"response_format":{"type":"json_object"}`), completion("```json\n{}\n```"), "malformed_output"},
+		"JSON that breaks off":               {"mistral", chat(wantsJSON), completion(`{"rent": 950`), "malformed_output"},
+		"JSON as asked for":                  {"openai", chat(wantsJSON), completion(`{"rent": 950}`), ""},
+		"a refusal":                          {"openai", chat(wantsJSON), `{"choices":[{"message":{"content":null,"refusal":"no","tool_calls":[{"function":{"arguments":"{}"}}]}}]}`, ""},
+		"text as asked for":                  {"openai", chat(""), completion("The rent is 950."), ""},
+		"text in a response":                 {"openai", call{target: "/v1/responses", header: asJSON, body: `{"text":{"format":{"type":"json_schema"}},"input":"x"}`}, `{"status":"completed","output":[{"content":[{"type":"output_text","text":"Sure!"}]}]}`, "malformed_output"},
+		"no object where one was asked for":  {"openai", chat(`,"response_format":{"type":"json_object"}`), completion(` "The rent is 950."`), "malformed_output"},
+		"a list where a schema may want one": {"openai", chat(wantsJSON), completion("[950]"), ""},
+		"reasons before a JSON output": {"openai", call{target: "/v1/responses", header: asJSON, body: `{"text":{"format":{"type":"json_object"}},"input":"x"}`},
+			`{"status":"completed","output":[{"type":"reasoning","content":[{"text":"Let me see.","type":"reasoning_text"}]},{"type":"message","content":[{"type":"output_text","text":"{}"}]}]}`, ""},
+		"reasons before another output": {"openai", call{target: "/v1/responses", header: asJSON, body: `{"text":{"format":{"type":"json_object"}},"input":"x"}`},
+			`{"status":"completed","output":[{"type":"reasoning","content":[{"type":"reasoning_text","text":"Let me see."}]},{"type":"message","content":[{"text":"Sure!","type":"output_text"}]}]}`, "malformed_output"},
 		"an annotation that is none":    {"mistral", ocr(paperPDF(1, written), `,"document_annotation_format":{"type":"json_schema"}`), `{"document_annotation":"Rent","pages":[` + page(0, "Rent") + `]}`, "malformed_output"},
 		"more than one malformed":       {"mistral", ocr(paperPDF(1, written), `,"bbox_annotation_format":{"type":"json_schema"}`), `{"pages":[{"index":0,"markdown":"Rent","images":[{"image_annotation":"{}"},{"image_annotation":"{"}]}]}`, "malformed_output"},
 		"no words":                      {"textract", image(ink), `{"DocumentMetadata":{"Pages":1},"Blocks":[{"BlockType":"PAGE"}]}`, "empty_text"},
@@ -243,6 +250,64 @@ func TestAnotherAccountIsAskedOnceForABetterAnswer(t *testing.T) {
 					require.Equal(t, c.asked, line["asked"])
 				}
 				f.quiet()
+			})
+		})
+	}
+}
+
+// Empty text and missing pages are asked for elsewhere as well as malformed output is.
+func TestWhatIsAskedForElsewhere(t *testing.T) {
+	for reason, c := range map[string]struct{ bad, good string }{
+		"empty_text":    {`{"pages":[{"index":0,"markdown":""},{"index":1,"markdown":""}]}`, `{"pages":[{"index":0,"markdown":"a"},{"index":1,"markdown":"b"}]}`},
+		"missing_pages": {`{"pages":[{"index":0,"markdown":"a"}]}`, `{"pages":[{"index":0,"markdown":"a"},{"index":1,"markdown":"b"}]}`},
+	} {
+		for _, better := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s better %t", reason, better), func(t *testing.T) {
+				inBubble(t, func(t *testing.T) {
+					f := doubting(t, "mistral")
+					f.at["acct"].script(step{header: asJSON, body: c.bad})
+					body, outcome := c.good, "success"
+					if !better {
+						body, outcome = c.bad, "review"
+					}
+					f.at["b"].script(step{header: asJSON, body: body})
+					r := f.send(t.Context(), call{target: ocrCall, header: asJSON, body: `{"model":"m","document":{"type":"document_url","document_url":"data:application/pdf;base64,` + b64(paperPDF(2, written)) + `"}}`})
+					require.Equal(t, []string{outcome, body, "2"}, []string{r.own("Outcome"), r.body, r.own("Attempts")})
+					require.Equal(t, map[string]int{"acct": 1, "b": 1}, f.asked())
+					f.quiet()
+				})
+			})
+		}
+	}
+}
+
+func TestWhenNobodyElseIsAsked(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(f *fleet)
+		after  time.Duration
+		asked  map[string]int
+	}{
+		"the next circuit is open": {func(f *fleet) {
+			for range 30 {
+				permit, err := f.accounts["b"].Breakers.For("").Acquire(nil, false)
+				require.NoError(f.t, err)
+				permit.Done(breaker.Failure)
+				if f.logins["b"].circuit().State != breaker.Closed {
+					break
+				}
+			}
+			f.at["c"].script(step{header: asJSON, body: completion(`{"rent":950}`)})
+		}, 0, map[string]int{"acct": 1, "c": 1}},
+		"the time is over": {func(*fleet) {}, 9999 * time.Millisecond, map[string]int{"acct": 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				f := doubting(t, "openai")
+				c.change(f)
+				f.at["acct"].script(step{header: asJSON, body: completion("Sure!"), after: c.after})
+				r := f.send(t.Context(), call{target: "/v1/chat/completions", header: asJSON + "|Ocr-Proxy-Timeout: 10s", body: chat(wantsJSON).body})
+				require.Equal(t, 200, r.status)
+				require.Equal(t, c.asked, f.asked())
 			})
 		})
 	}
