@@ -59,9 +59,10 @@ storm: ## an open circuit under 0.6 of the documents per second that a bare loop
 crash: ## kill -9 under load ROUNDS times; after each, everything that workers were told of is there
 	$(GO) run ./internal/endure crash -rounds $(ROUNDS)
 
-rules: ## check the alerts for Prometheus and run their tests (promtool is in Debian's package prometheus)
+rules: ## check alerts and metrics for Prometheus and run their tests (promtool is in Debian's package prometheus)
 	promtool check rules deploy/prometheus/*.rules.yaml
 	promtool test rules deploy/prometheus/*_test.yaml
+	GO='$(GO)' bash deploy/prometheus/scrape.sh
 	$(GO) test -count=1 -run 'Alert|Dashboard' ./config
 
 fleet: ## the program under a fleet and one quota, in scaled real time: tables like the simulation's, and the bars (FLEET=flags)
