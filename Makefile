@@ -12,7 +12,10 @@ RACE := $(shell command -v $${CC:-cc} >/dev/null 2>&1 && [ "$$($(GO) env CGO_ENA
 FUZZTIME      ?= 30s
 ROUNDS        ?= 300
 GOLANGCI_LINT ?= golangci-lint
+GORELEASER    ?= goreleaser
+GOVULNCHECK   ?= govulncheck
 
+.PHONY: licenses vuln release-check release-snapshot
 .PHONY: run build test fuzz bench million replay-storm storm crash rules fleet lint cross interop interop-smoke browser help
 
 help: ## list the targets
@@ -73,6 +76,28 @@ lint: ## golangci-lint
 
 cross: ## build and vet for the other platforms
 	for os in darwin windows; do GOOS=$$os CGO_ENABLED=0 $(GO) build -o /dev/null ./... && GOOS=$$os CGO_ENABLED=0 $(GO) vet ./... || exit 1; done
+
+licenses: ## the licences of all that is linked in; fails for one that is not allowed, writes their texts to bin/THIRD_PARTY_NOTICES
+	@mkdir -p bin
+	$(GO) run ./internal/licenses -notices bin/THIRD_PARTY_NOTICES
+
+# goreleaser takes the commit from a clone that has an origin alone.
+ORIGIN = $(if $(shell git remote),,GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=remote.origin.url GIT_CONFIG_VALUE_0=https://github.com/ocr-proxy/ocr-proxy)
+
+vuln: ## known vulnerabilities in what is called (govulncheck); says so loudly where its database is not to be reached
+	@if curl -fsS -m 20 -o /dev/null "$${GOVULNDB:-https://vuln.go.dev}/index/db.json"; then $(GOVULNCHECK) ./...; \
+	else echo "!!! $${GOVULNDB:-vuln.go.dev} cannot be reached: NOBODY LOOKED FOR KNOWN VULNERABILITIES"; fi
+
+release-check: ## check .goreleaser.yaml, build with it and with make for this machine, and see that both programs know their version
+	$(GORELEASER) check
+	$(ORIGIN) $(GORELEASER) build --snapshot --clean --single-target
+	@want=$$(sed -n 's/.*"version":"\([^"]*\)".*/\1/p' dist/metadata.json); got=$$(dist/ocr-proxy_*/ocr-proxy version); echo "$$got"; \
+	[ -n "$$want" ] && case "$$got" in "ocr-proxy $$want (commit $(COMMIT), go1."*) ;; *) echo "goreleaser's program should be version $$want of commit $(COMMIT)"; exit 1;; esac
+	@$(MAKE) --no-print-directory build BIN=dist/made VERSION=v9.8.7-check COMMIT=0123abc
+	@case "$$(dist/made version)" in "ocr-proxy v9.8.7-check (commit 0123abc, go1."*) ;; *) dist/made version; echo "make build does not stamp the version"; exit 1;; esac
+
+release-snapshot: ## all archives, checksums and bills of materials of a release in dist/, without publishing anything
+	$(ORIGIN) $(GORELEASER) release --snapshot --clean --skip=publish,announce
 
 browser: ## click through the page for people in a real Chromium; BROWSER_SCREENSHOTS=FOLDER keeps what it saw
 	cd deploy/browser && $(GO) vet ./... && $(GO) test -count=1 -timeout 5m ./...
