@@ -15,7 +15,7 @@ GOLANGCI_LINT ?= golangci-lint
 GORELEASER    ?= goreleaser
 GOVULNCHECK   ?= govulncheck
 
-.PHONY: licenses vuln release-check release-snapshot
+.PHONY: licenses vuln release-check release-snapshot interop-tika
 .PHONY: run build test fuzz bench million replay-storm storm crash rules fleet lint cross interop interop-smoke browser help
 
 help: ## list the targets
@@ -104,6 +104,9 @@ browser: ## click through the page for people in a real Chromium; BROWSER_SCREEN
 
 interop: ## all the client libraries of docs/clients.md through the proxy, each with every fault; writes that table anew
 	bash deploy/interop/matrix.sh
+
+interop-tika: ## a real Apache Tika Server with Tesseract behind the proxy; needs Java 17, Maven and tesseract
+	bash deploy/interop/tika.sh
 
 interop-smoke: ## real AWS SDKs for Python and JavaScript through the proxy to a simulated Textract that really reads
 	bash deploy/interop/smoke.sh

@@ -6,7 +6,7 @@ import "net/url"
 // Review and Precheck hold the top-level values wherever the entry did not say otherwise.
 type Provider struct {
 	Name              string         `mapstructure:"name" reload:"live" doc:"Name of the account, also its label in metrics: a letter or digit, then up to 63 of letters, digits, dot, underscore and hyphen. Unique; case is kept."`
-	Kind              string         `mapstructure:"kind" reload:"restart" doc:"textract, azure, documentai, vision, mistral, ocrspace, openai or generic."`
+	Kind              string         `mapstructure:"kind" reload:"restart" doc:"textract, azure, documentai, vision, mistral, ocrspace, openai, tika or generic."`
 	Listen            string         `mapstructure:"listen" reload:"live" doc:"host:port on which workers reach this account."`
 	Upstream          string         `mapstructure:"upstream" reload:"restart" doc:"http:// or https:// address of the provider, without user, query and fragment; a base path is allowed."`
 	Auth              Auth           `mapstructure:"auth" reload:"live"`
@@ -108,5 +108,5 @@ type Clients struct {
 
 // Kinds returns the provider kinds in the order in which they are documented.
 func Kinds() []string {
-	return []string{"textract", "azure", "documentai", "vision", "mistral", "ocrspace", "openai", "generic"}
+	return []string{"textract", "azure", "documentai", "vision", "mistral", "ocrspace", "openai", "tika", "generic"}
 }

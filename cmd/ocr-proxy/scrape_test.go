@@ -77,6 +77,8 @@ func targets(operation string) (method, target string) {
 		return http.MethodPost, "/parse/image"
 	case "chat.completions":
 		return http.MethodPost, "/v1/chat/completions"
+	case "tika":
+		return http.MethodPut, "/tika/text"
 	case "other":
 		return http.MethodPost, "/read"
 	}
