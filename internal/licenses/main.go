@@ -9,6 +9,7 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -30,14 +31,14 @@ const program = "github.com/ocr-proxy/ocr-proxy/cmd/ocr-proxy"
 func main() {
 	notices := flag.String("notices", "", "`FILE` for the texts of all licences")
 	flag.Parse()
-	if err := check(os.Stdout, *notices); err != nil {
+	if err := check(context.Background(), os.Stdout, *notices); err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, "licenses:", err)
 		os.Exit(1)
 	}
 }
 
-func check(out io.Writer, notices string) error {
-	modules, err := linked()
+func check(ctx context.Context, out io.Writer, notices string) error {
+	modules, err := linked(ctx)
 	if err != nil {
 		return err
 	}
@@ -79,11 +80,11 @@ type license struct {
 }
 
 // linked are the modules of the program's packages on all platforms, by path; Go itself is the first.
-func linked() ([]module, error) {
+func linked(ctx context.Context) ([]module, error) {
 	found := map[string]*module{}
 	for _, system := range []string{"linux", "darwin", "windows"} {
 		for _, machine := range []string{"amd64", "arm64"} {
-			list := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}}\t{{.Version}}\t{{.Dir}}\t{{$.Dir}}{{end}}{{end}}", program)
+			list := exec.CommandContext(ctx, "go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}}\t{{.Version}}\t{{.Dir}}\t{{$.Dir}}{{end}}{{end}}", program)
 			list.Env = append(os.Environ(), "GOOS="+system, "GOARCH="+machine, "CGO_ENABLED=0")
 			list.Stderr = os.Stderr
 			lines, err := list.Output()
@@ -109,7 +110,7 @@ func linked() ([]module, error) {
 	if len(found) == 0 {
 		return nil, errors.New("no modules found; run it within the module")
 	}
-	root, err := exec.Command("go", "env", "GOROOT").Output()
+	root, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
 	if err != nil {
 		return nil, fmt.Errorf("find Go's folder: %w", err)
 	}
