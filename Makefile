@@ -14,8 +14,11 @@ RACE := $(shell command -v $${CC:-cc} >/dev/null 2>&1 && [ "$$($(GO) env CGO_ENA
 FUZZTIME      ?= 30s
 ROUNDS        ?= 300
 GOLANGCI_LINT ?= golangci-lint
+GORELEASER    ?= goreleaser
+GOVULNCHECK   ?= govulncheck
 
-.PHONY: run build test fuzz bench bench-peers million replay-storm storm crash soak rules fleet lint cross image sbom reproducible deploy interop interop-smoke browser help
+.PHONY: run build test fuzz bench bench-peers million replay-storm storm crash soak rules fleet lint cross image sbom reproducible deploy
+.PHONY: licenses vuln release-check release-snapshot interop interop-smoke interop-tika browser help
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -70,9 +73,10 @@ SOAKFLAGS ?=
 soak: ## the program for SOAK under mixed traffic, faults, reloads and restarts: a ledger of every document, and flat resources (docs/reliability.md)
 	$(GO) run ./internal/soak -for $(SOAK) $(SOAKFLAGS)
 
-rules: ## check the alerts for Prometheus and run their tests (promtool is in Debian's package prometheus)
+rules: ## check alerts and metrics for Prometheus and run their tests (promtool is in Debian's package prometheus)
 	promtool check rules deploy/prometheus/*.rules.yaml
 	promtool test rules deploy/prometheus/*_test.yaml
+	GO='$(GO)' bash deploy/prometheus/scrape.sh
 	$(GO) test -count=1 -run 'Alert|Dashboard' ./config
 
 fleet: ## the program under a fleet and one quota, in scaled real time: tables like the simulation's, and the bars (FLEET=flags)
@@ -119,11 +123,36 @@ deploy: $(KUSTOMIZE) $(KUBECTL_VALIDATE) ## build and check the manifests for Ku
 		MONITORING_CRDS=$$($(GO) mod download -json $(OPERATOR) | sed -n 's/^\t"Dir": "\(.*\)",$$/\1/p')/example/prometheus-operator-crd \
 		$(GO) test -count=1 ./...
 
+licenses: ## the licences of all that is linked in; fails for one that is not allowed, writes their texts to bin/THIRD_PARTY_NOTICES
+	@mkdir -p bin
+	$(GO) run ./internal/licenses -notices bin/THIRD_PARTY_NOTICES
+
+# goreleaser takes the commit from a clone that has an origin alone.
+ORIGIN = $(if $(shell git remote),,GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=remote.origin.url GIT_CONFIG_VALUE_0=https://github.com/ocr-proxy/ocr-proxy)
+
+vuln: ## known vulnerabilities in what is called (govulncheck); says so loudly where its database is not to be reached
+	@if curl -fsS -m 20 -o /dev/null "$${GOVULNDB:-https://vuln.go.dev}/index/db.json"; then $(GOVULNCHECK) ./...; \
+	else echo "!!! $${GOVULNDB:-vuln.go.dev} cannot be reached: NOBODY LOOKED FOR KNOWN VULNERABILITIES"; fi
+
+release-check: ## check .goreleaser.yaml, build with it and with make for this machine, and see that both programs know their version
+	$(GORELEASER) check
+	$(ORIGIN) $(GORELEASER) build --snapshot --clean --single-target
+	@want=$$(sed -n 's/.*"version":"\([^"]*\)".*/\1/p' dist/metadata.json); got=$$(dist/ocr-proxy_*/ocr-proxy version); echo "$$got"; \
+	[ -n "$$want" ] && case "$$got" in "ocr-proxy $$want (commit $(COMMIT), go1."*) ;; *) echo "goreleaser's program should be version $$want of commit $(COMMIT)"; exit 1;; esac
+	@$(MAKE) --no-print-directory build BIN=dist/made VERSION=v9.8.7-check COMMIT=0123abc
+	@case "$$(dist/made version)" in "ocr-proxy v9.8.7-check (commit 0123abc, go1."*) ;; *) dist/made version; echo "make build does not stamp the version"; exit 1;; esac
+
+release-snapshot: ## all archives, checksums and bills of materials of a release in dist/, without publishing anything
+	$(ORIGIN) $(GORELEASER) release --snapshot --clean --skip=publish,announce
+
 browser: ## click through the page for people in a real Chromium; BROWSER_SCREENSHOTS=FOLDER keeps what it saw
 	cd deploy/browser && $(GO) vet ./... && $(GO) test -count=1 -timeout 5m ./...
 
 interop: ## all the client libraries of docs/clients.md through the proxy, each with every fault; writes that table anew
 	bash deploy/interop/matrix.sh
+
+interop-tika: ## a real Apache Tika Server with Tesseract behind the proxy; needs Java 17, Maven and tesseract
+	bash deploy/interop/tika.sh
 
 interop-smoke: ## real AWS SDKs for Python and JavaScript through the proxy to a simulated Textract that really reads
 	bash deploy/interop/smoke.sh

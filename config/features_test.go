@@ -58,3 +58,24 @@ func TestEveryThreatHasItsTest(t *testing.T) {
 	}
 	require.Greater(t, rows, 15)
 }
+
+// A goroutine that is left behind is a leak in the proxy, or a test that tells less than it seems to.
+func TestEveryPackageWithTestsLooksForGoroutinesThatAreLeft(t *testing.T) {
+	tested, looking := map[string]bool{}, map[string]bool{}
+	look := regexp.MustCompile(`(?s)\nfunc TestMain\(m \*testing\.M\) \{[^\n]*(\n\t[^\n]*)*\bgoleak\.VerifyTestMain\(m\)`)
+	for _, root := range []string{"../cmd", "../config", "../internal"} {
+		require.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			dir, text := filepath.Dir(path), readPage(t, path)
+			tested[dir] = true
+			looking[dir] = looking[dir] || look.MatchString(text)
+			return nil
+		}))
+	}
+	require.Greater(t, len(tested), 25)
+	for dir := range tested {
+		require.True(t, looking[dir], "%s needs a TestMain with goleak.VerifyTestMain", dir)
+	}
+}

@@ -6,7 +6,7 @@ import "net/url"
 // Review and Precheck hold the top-level values wherever the entry did not say otherwise.
 type Provider struct {
 	Name              string         `mapstructure:"name" reload:"live" doc:"Name of the account, also its label in metrics: a letter or digit, then up to 63 of letters, digits, dot, underscore and hyphen. Unique; case is kept."`
-	Kind              string         `mapstructure:"kind" reload:"restart" doc:"textract, azure, documentai, vision, mistral, ocrspace, openai or generic."`
+	Kind              string         `mapstructure:"kind" reload:"restart" doc:"textract, azure, documentai, vision, mistral, ocrspace, openai, tika or generic."`
 	Listen            string         `mapstructure:"listen" reload:"live" doc:"host:port on which workers reach this account."`
 	MaxConnections    int            `mapstructure:"max_connections" reload:"live" doc:"Connections that workers may have open at this listener at once, idle ones among them; further ones wait, unanswered, until one ends. Above pacing.max_waiting, so that who has no place in the queue is told. At least 1."`
 	Hosts             []string       `mapstructure:"hosts" reload:"live" doc:"Host names by which workers call this listener, beside IP literals, localhost, the names that containers have for their host (host.docker.internal and alike), the name in listen and the upstream's. On loopback any other is answered 403, since a page on the web can give its own name this address; elsewhere names are only looked at when some are given here."`
@@ -114,5 +114,5 @@ type Clients struct {
 
 // Kinds returns the provider kinds in the order in which they are documented.
 func Kinds() []string {
-	return []string{"textract", "azure", "documentai", "vision", "mistral", "ocrspace", "openai", "generic"}
+	return []string{"textract", "azure", "documentai", "vision", "mistral", "ocrspace", "openai", "tika", "generic"}
 }

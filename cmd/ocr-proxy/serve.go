@@ -157,7 +157,7 @@ func open(ctx context.Context, cfg *config.Config, environ []string, log *zap.Lo
 		}
 	}()
 	reg := prometheus.NewRegistry()
-	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	reg.MustRegister(newGoRuntime(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	s.reg, s.loads, s.doors = reg, registerProcessMetrics(reg), listen.NewMetrics(reg)
 
 	s.bodies, err = spool.New(spool.Limits{

@@ -40,7 +40,7 @@ func (w *waits) add(o *waits) {
 
 // Metrics shows queues to Prometheus. Everything is read when it is scraped.
 type Metrics struct {
-	depth, wait, oldest, jobs, pause, rate *prometheus.Desc
+	depth, wait, oldest, permits, jobs, pause, rate *prometheus.Desc
 
 	mu       sync.Mutex
 	accounts map[string]*Queues
@@ -56,6 +56,8 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			[]string{"provider", "priority"}, nil),
 		oldest: prometheus.NewDesc("ocrproxy_queue_oldest_seconds", "How long the request that has waited longest for its turn waits now, 0 if none does.",
 			[]string{"provider"}, nil),
+		permits: prometheus.NewDesc("ocrproxy_job_permits_taken",
+			"Jobs that hold a permit, in all processes that share the account where those can be reached.", []string{"provider"}, nil),
 		jobs: prometheus.NewDesc("ocrproxy_jobs_limit", "Jobs that may be open at the provider, 0 if no limit is set or known.", []string{"provider"}, nil),
 		pause: prometheus.NewDesc("ocrproxy_throttle_pause_seconds",
 			"How much longer requests are held back after a throttled one, 0 if they are not.", []string{"provider", "operation"}, nil),
@@ -83,7 +85,7 @@ func (m *Metrics) Remove(account string) {
 
 // Describe implements prometheus.Collector.
 func (m *Metrics) Describe(descs chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{m.depth, m.wait, m.oldest, m.jobs, m.pause, m.rate} {
+	for _, d := range []*prometheus.Desc{m.depth, m.wait, m.oldest, m.permits, m.jobs, m.pause, m.rate} {
 		descs <- d
 	}
 }
@@ -129,13 +131,14 @@ func (q *Queues) collect(m *Metrics, metrics chan<- prometheus.Metric) {
 		}
 		metrics <- prometheus.MustNewConstHistogram(m.wait, count, all[p].sum.Seconds(), buckets, q.account, p.String())
 	}
-	longest, jobs := time.Duration(0), 0
+	longest, taken, limit := time.Duration(0), 0, 0
 	if !oldest.IsZero() {
 		longest = time.Since(oldest)
 	}
 	if p := q.scopes[otherScope].permits; p != nil { // all scopes have the same
-		_, jobs = p.Open()
+		taken, limit = p.Open()
 	}
 	metrics <- prometheus.MustNewConstMetric(m.oldest, prometheus.GaugeValue, longest.Seconds(), q.account)
-	metrics <- prometheus.MustNewConstMetric(m.jobs, prometheus.GaugeValue, float64(jobs), q.account)
+	metrics <- prometheus.MustNewConstMetric(m.permits, prometheus.GaugeValue, float64(taken), q.account)
+	metrics <- prometheus.MustNewConstMetric(m.jobs, prometheus.GaugeValue, float64(limit), q.account)
 }

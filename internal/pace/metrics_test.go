@@ -30,6 +30,7 @@ func TestQueueMetrics(t *testing.T) {
 			"ocrproxy_queue_wait_seconds high acct": 0, "ocrproxy_queue_wait_seconds normal acct": 1, "ocrproxy_queue_wait_seconds low acct": 1,
 			"ocrproxy_queue_wait_seconds sum high acct": 0, "ocrproxy_queue_wait_seconds sum normal acct": 0, "ocrproxy_queue_wait_seconds sum low acct": 0.1,
 			"ocrproxy_queue_oldest_seconds acct":            0.15,
+			"ocrproxy_job_permits_taken acct":               0,
 			"ocrproxy_jobs_limit acct":                      7,
 			"ocrproxy_throttle_pause_seconds submit acct":   0,
 			"ocrproxy_throttle_pause_seconds other acct":    1.85,
@@ -40,6 +41,21 @@ func TestQueueMetrics(t *testing.T) {
 			"ocrproxy_queue_wait_seconds within 0.001 low":  0,
 			"ocrproxy_queue_wait_seconds within 600 normal": 1,
 		}, gatherQueues(t, reg))
+	})
+}
+
+// Each of the processes that share an account tells of the permits of all, and while it is alone of its own.
+func TestPermitsOfAllProcessesAreShown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reg := prometheus.NewPedanticRegistry()
+		b, permits := newJobs(t, 9)
+		NewMetrics(reg).Add(b.qs)
+		permits.Started("of this process")
+		shared := &table{taken: 7}
+		permits.Share(func(func(), func() []Job) Places { return shared })
+		require.InDelta(t, 7, gatherQueues(t, reg)["ocrproxy_job_permits_taken acct"], 0)
+		shared.away = true
+		require.InDelta(t, 1, gatherQueues(t, reg)["ocrproxy_job_permits_taken acct"], 0)
 	})
 }
 

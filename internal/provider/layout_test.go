@@ -45,6 +45,8 @@ func TestLayoutsFindTheDocument(t *testing.T) {
 		{"ocrspace", form, "url=https%3A%2F%2Fh.example%2Fa.pdf", address},
 		{"openai", js, `{"messages":[{"content":[{"type":"text","text":"read"},{"type":"image_url","image_url":{"url":"` + uri + `"}}]}]}`, hello},
 		{"openai", js, `{"input":[{"content":[{"type":"input_file","file_data":"` + uri + `"}]}]}`, hello},
+		{"tika", "", hello, hello},
+		{"tika", "application/pdf", hello, hello},
 		{"generic", js, `{"image":"` + doc + `"}`, hello},
 	} {
 		p, err := Find(c.kind)

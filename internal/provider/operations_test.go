@@ -29,7 +29,7 @@ func (c call) request(t testing.TB) *http.Request {
 
 func calls() []call {
 	const (
-		post, get, del = http.MethodPost, http.MethodGet, http.MethodDelete
+		post, get, del, put = http.MethodPost, http.MethodGet, http.MethodDelete, http.MethodPut
 
 		docai  = "/v1/projects/p/locations/us/processors/x"
 		models = "/documentintelligence/documentModels"
@@ -156,6 +156,20 @@ func calls() []call {
 		{"ocrspace", post, "/Parse/Image", "parseImage", Always, true},
 		{"ocrspace", get, "/parse/imageurl?apikey=k&url=u", "parseImageUrl", Always, true},
 		{"ocrspace", post, "/parse", Other, IfUnsent, false},
+
+		{"tika", put, "/tika", "tika", Always, true},
+		{"tika", put, "/tika/text", "tika", Always, true},
+		{"tika", post, "/gateway/tika/form/text", "tika", Always, true},
+		{"tika", put, "/rmeta/text", "rmeta", Always, true},
+		{"tika", post, "/rmeta/form", "rmeta", Always, true},
+		{"tika", put, "/rmeta/ignore", "rmeta.ignore", Always, true},
+		{"tika", post, "/rmeta/form/ignore", "rmeta.ignore", Always, true},
+		{"tika", put, "/meta/Content-Type", "meta", Always, false},
+		{"tika", put, "/unpack/all", "unpack", Always, false},
+		{"tika", put, "/detect/stream", "detect", Always, false},
+		{"tika", post, "/language/string", "language", Always, false},
+		{"tika", get, "/version", Other, Always, false},
+		{"tika", post, "/tika", Other, IfUnsent, false},
 
 		{"openai", post, "/v1/chat/completions", "chat.completions", Always, true},
 		{"openai", post, "/openai/deployments/d/chat/completions?api-version=1", "chat.completions", Always, true},

@@ -18,6 +18,7 @@ func All() []*Provider {
 		mistral(),
 		ocrspace(),
 		openai(),
+		tika(),
 		generic(),
 	}
 }

@@ -28,7 +28,8 @@ const (
 // costly reports whether the request is one that is paid for and whose answer can be kept: then it is worth knowing when it is made twice, and
 // worth finishing when its worker hangs up.
 func (x *exchange) costly() bool {
-	return x.account.Calls.On() && x.in.Method == http.MethodPost && x.body != nil && x.op.Name != provider.Other && (x.op.Judged || x.op.Repeat != provider.Always)
+	carries := x.in.Method == http.MethodPost || x.in.Method == http.MethodPut
+	return x.account.Calls.On() && carries && x.body != nil && x.op.Name != provider.Other && (x.op.Judged || x.op.Repeat != provider.Always)
 }
 
 // call tells this request from others.

@@ -57,6 +57,26 @@ func TestAWorkerThatHangsUpDoesNotWasteTheAnalysis(t *testing.T) {
 	})
 }
 
+// Some engines take their documents by PUT.
+func TestAWorkerThatHangsUpOverAPUTDoesNotWasteItEither(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		const answer = `{"X-TIKA:Parsed-By":["org.apache.tika.parser.DefaultParser"],"X-TIKA:content":"text"}`
+		l := newLab(t, remembering("tika"), step{after: 3 * time.Second, header: asJSON, body: answer})
+		put := call{method: http.MethodPut, target: "/tika/text", header: "Accept: application/json", body: "a page"}
+		require.Error(t, l.send(leaveAfter(t, time.Second), put).err)
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		r := l.send(t.Context(), put)
+		require.Equal(t, []string{answer, "rescued"}, []string{r.body, r.own("Reason")})
+		require.Len(t, l.upstream.attempts(), 1)
+		other := put
+		other.header = "Accept: application/json|X-Tika-OCRLanguage: deu"
+		l.upstream.script(step{header: asJSON, body: answer})
+		require.Empty(t, l.send(t.Context(), other).own("Reason"), "another language is another call")
+		l.closing()
+	})
+}
+
 func TestARescuedAnswerIsForTheSameCredentialAndDocumentOnly(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, remembering("mistral"), step{after: 2 * time.Second, header: asJSON, body: `{"pages":["a"]}`})

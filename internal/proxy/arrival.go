@@ -41,7 +41,7 @@ func (x *exchange) mayFollow() bool {
 	a := x.listener
 	_, checked := a.Provider.Checks[x.op.Name]
 	signs := slices.ContainsFunc(a.group(), func(a *Account) bool { return x.credentialOf(a).Signs() })
-	return x.in.ContentLength >= followFrom && x.in.Method == http.MethodPost && !x.lasting() && x.rpc == nil && x.resent == nil &&
+	return x.in.ContentLength >= followFrom && !x.lasting() && x.rpc == nil && x.resent == nil &&
 		a.Idempotency.Header == "" && (a.Precheck == nil || !checked) && !signs &&
 		x.circuit.wait() == 0 && x.queue().Free()
 }

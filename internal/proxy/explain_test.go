@@ -30,6 +30,7 @@ func TestExplainAgreesWithTheLiveVerdict(t *testing.T) {
 		{"azure", "/documentModels/m/analyzeResults/1", "", "getAnalyzeResult", step{body: `{"status":"failed","error":{"code":"X"}}`, header: jsonType}, "permanent", "X"},
 		{"azure", "/documentModels/m/analyzeResults/1", "", "getAnalyzeResult", step{body: `{"status":"running"}`, header: jsonType}, "success", ""},
 		{"ocrspace", "/parse/image", "", "parseImage", step{body: `{"OCRExitCode":4}`, header: jsonType}, "transient", "OCRExitCode=4"},
+		{"tika", "/tika/form/text", "", "tika", step{body: `{"X-TIKA:Parsed-By":"org.apache.tika.parser.EmptyParser"}`, header: jsonType}, "permanent", "EmptyParser"},
 	} {
 		t.Run(c.kind+" "+c.class, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {

@@ -68,6 +68,26 @@ func TestAJobStartWaitsUntilAnotherJobEnds(t *testing.T) {
 	}
 }
 
+// The alert on jobs must not fire for what nobody collects: such a job stands in the journal for longer than it holds a permit.
+func TestTheGaugeOfPermitsFollowsPermitsAndNotTheJournal(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		j := bounded(t, 2, job("j-1"), job("j-2"), jobDone, job("j-3"))
+		for i, taken := range []int{1, 2} {
+			require.Equal(t, 200, j.send(t.Context(), textractStart("Amz-Sdk-Invocation-Id: "+strings.Repeat("i", i+1))).status)
+			require.Equal(t, taken, j.figure("job_permits_taken", "provider", "acct"))
+		}
+		require.Equal(t, 2, j.figure("jobs_limit", "provider", "acct"))
+		j.send(t.Context(), textractPoll("j-1"))
+		require.Equal(t, 1, j.figure("job_permits_taken"), "the end of a job has been seen")
+		require.Len(t, j.records(), 1)
+		time.Sleep(time.Hour)
+		require.Len(t, j.records(), 1, "the journal still knows the other one")
+		require.Zero(t, j.figure("job_permits_taken"), "its permit is free again")
+		require.Equal(t, 200, j.send(t.Context(), textractStart("Amz-Sdk-Invocation-Id: later")).status)
+		require.Equal(t, 1, j.figure("job_permits_taken"))
+	})
+}
+
 // Between the answer to a start and the record of its job nobody may take the place.
 func TestAStartThatWaitsForAnotherStartWaitsForItsJob(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
