@@ -172,6 +172,8 @@ func play(t *testing.T) *stage {
 	collector, redis := httptest.NewServer(new(tracetest.Receiver)), miniredis.RunT(t)
 	t.Cleanup(collector.Close)
 
+	cert, key := filepath.Join(t.TempDir(), "cert.pem"), filepath.Join(t.TempDir(), "key.pem")
+	selfSigned(t, cert, key, "localhost")
 	more := new(strings.Builder)
 	for _, kind := range config.Kinds() {
 		fmt.Fprintf(more, "  - {name: of-%s, kind: %s, listen: '127.0.0.1:0', upstream: %q, auth: {type: none}}\n", kind, kind, server.URL)
@@ -181,6 +183,7 @@ func play(t *testing.T) *stage {
 		"seer":     "kind: generic, mode: observe",
 		"reviewed": "kind: azure, review: {required: {invoice: [total]}, fields: {invoice: {total: 0.9}}}",
 		"again":    "kind: generic, retry: {max_attempts: 2}",
+		"sealed":   fmt.Sprintf("kind: generic, tls: {cert_file: %q, key_file: %q}", cert, key),
 		"filled":   "kind: textract, auth: {type: none}, pacing: {open_jobs: 2}",
 	} {
 		fmt.Fprintf(more, "  - {name: %s, listen: '127.0.0.1:0', upstream: %q, %s}\n", name, server.URL, keys)
@@ -317,7 +320,7 @@ func documented(t *testing.T) (names []string) {
 // quiet are the metrics that count what does not happen here: faults of disks and of the shared state, and states that pass.
 func quiet() []string {
 	return []string{
-		"ocrproxy_body_memory_bytes", "ocrproxy_body_spilled_bytes", "ocrproxy_config_restart_pending", "ocrproxy_dead_letters_dropped_total", "ocrproxy_dead_letters_unread",
+		"ocrproxy_body_memory_bytes", "ocrproxy_body_spilled_bytes", "ocrproxy_config_restart_pending", "ocrproxy_connections_limit_reached_total", "ocrproxy_dead_letters_dropped_total", "ocrproxy_dead_letters_unread",
 		"ocrproxy_dead_letters_write_errors_total", "ocrproxy_in_flight", "ocrproxy_job_write_errors_total", "ocrproxy_pacing_rate", "ocrproxy_queue_depth",
 		"ocrproxy_queue_oldest_seconds", "ocrproxy_state_errors_total", "ocrproxy_throttle_pause_seconds", "ocrproxy_webhook_backlog",
 	}
