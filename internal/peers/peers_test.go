@@ -8,7 +8,10 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // run is the figures of a run in which the proxy does as well as a bare one, on a machine that is slower in the second round.
 func run(change func(cells []cell)) []cell {
